@@ -1,0 +1,50 @@
+"""Options, markers and where the real files are."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CASES = Path(__file__).parent / "cases"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run soaks, kills and million-row runs")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Resolve the markers in one place; VIDPREP_REQUIRE_GPU=1 and VIDPREP_REQUIRE_DALI=1 turn skips into failures."""
+    have = {
+        "gpu": Path("/dev/nvidia0").exists() or os.environ.get("VIDPREP_REQUIRE_GPU") == "1",
+        "dali": importlib.util.find_spec("nvidia.dali") is not None if importlib.util.find_spec("nvidia") else False,
+        "long": config.getoption("--long"),
+    }
+    have["dali"] |= os.environ.get("VIDPREP_REQUIRE_DALI") == "1"
+    reasons = {
+        "gpu": "no NVIDIA GPU on this machine",
+        "dali": "nvidia-dali is not installed",
+        "long": "only with --long",
+    }
+    for item in items:
+        for name, present in have.items():
+            if item.get_closest_marker(name) and not present:
+                item.add_marker(pytest.mark.skip(reason=reasons[name]))
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Folder of real files with ground truth: VIDPREP_CORPUS, default ../shared/corpus."""
+    folder = Path(os.environ.get("VIDPREP_CORPUS", ROOT.parent / "shared" / "corpus"))
+    if not (folder / "manifest.jsonl").exists():
+        pytest.skip(f"no corpus at {folder}; set VIDPREP_CORPUS")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cases() -> Path:
+    """Small files made from public bug reports, with their right values."""
+    return CASES

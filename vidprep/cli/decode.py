@@ -1,0 +1,8 @@
+"""`vidprep decode`."""
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Being built."""

@@ -1,0 +1,8 @@
+"""`vidprep index`."""
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Being built."""

@@ -1,0 +1,8 @@
+"""`vidprep inspect`."""
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Being built."""

@@ -1,0 +1,8 @@
+"""`vidprep sample`."""
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Being built."""

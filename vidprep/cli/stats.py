@@ -1,0 +1,8 @@
+"""`vidprep stats`."""
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Being built."""

@@ -1,0 +1,45 @@
+"""Container bytes → stream facts + sample table. Parsers take `read_at(offset, size)`; they open no file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vidprep.containers.verify import doubts_of, verify
+from vidprep.errors import NotMediaError, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vidprep.records import ParsedVideo, ReadAt
+
+__all__ = ["parse_container"]
+
+#: How many first bytes tell the container.
+MAGIC_BYTES = 64
+
+
+def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = False) -> ParsedVideo:
+    """Frame table and stream facts of one file.
+
+    Args:
+        read_at: `read_at(offset, size)` gives bytes of the file, fewer only at its end.
+        size_bytes: length of the file.
+        verify_keys: check every row's picture type in the head of its bytes, instead of believing the container
+            wherever its tables give no reason to doubt.
+
+    Raises:
+        ContainerError: no frame table can be had; `reason` and `offset` say why.
+    """
+    if size_bytes == 0:
+        raise NotMediaError("the file is empty", reason=Reason.EMPTY, offset=0)
+    parsed = _parser_for(read_at(0, MAGIC_BYTES))(read_at, size_bytes)
+    doubts = doubts_of(parsed)
+    return verify(parsed, read_at, doubts=doubts) if doubts or verify_keys else parsed
+
+
+def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
+    """The parser for a file that starts with `head`; PyAV's, which loads slowly, only where no other serves."""
+    del head
+    from vidprep.containers import demux
+
+    return demux.parse

@@ -1,0 +1,1 @@
+"""The Parquet index: build it, open it, probe one file."""

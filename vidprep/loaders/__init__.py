@@ -1,0 +1,1 @@
+"""From specs to pixels: the cut, the decode engines, the DALI graph, the loader."""

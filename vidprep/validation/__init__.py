@@ -1,0 +1,1 @@
+"""Checks over an index or files."""
