@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Bytes of the first read, and of those until the index is found.
 HEAD_BYTES = 64 * 1024
 #: Bytes of a read that looks for the next fragment.
-FRAGMENT_BYTES = 4 * 1024
+FRAGMENT_BYTES = 16 * 1024
 
 u16 = Struct(">H").unpack_from
 u32 = Struct(">I").unpack_from

@@ -32,6 +32,9 @@ MAX_EDIT_WORK = 1 << 25
 _FOREVER = 1 << 62
 
 
+_KEY, _SHOWN, _DISPOSABLE = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.DISPOSABLE))
+
+
 class Edit(NamedTuple):
     """One segment of the movie's timeline."""
 
@@ -93,7 +96,7 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
     pts = samples.pts
     flags = _flags(samples)
     if not edits or len(samples) == 0:
-        return Rows(sample=slice(None), pts=pts, flags=flags | np.uint8(SampleFlag.SHOWN))
+        return Rows(sample=slice(None), pts=pts, flags=flags | _SHOWN)
     cuts, lead = _segments(samples, pts, edits, notes)
     if not cuts:
         empty = np.zeros(0, np.int64)
@@ -104,7 +107,7 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
         return Rows(
             sample=slice(cut.first, cut.stop),
             pts=cut.pts - shift if shift else cut.pts,
-            flags=flags[cut.first : cut.stop] | np.uint8(SampleFlag.SHOWN),
+            flags=flags[cut.first : cut.stop] | _SHOWN,
         )
     return Rows(
         sample=np.concatenate([np.arange(c.first, c.stop) for c in cuts]),
@@ -128,17 +131,16 @@ class _Cut(NamedTuple):
 
 
 def _shown(cut: _Cut) -> npt.NDArray[np.uint8] | np.uint8:
-    shown = np.uint8(SampleFlag.SHOWN)
-    return shown if cut.inside is None else cut.inside * shown
+    return _SHOWN if cut.inside is None else cut.inside * _SHOWN
 
 
 def _flags(samples: Samples) -> npt.NDArray[np.uint8]:
     if samples.key is None:
-        flags = np.full(len(samples), SampleFlag.KEY, np.uint8)
+        flags = np.full(len(samples), _KEY, np.uint8)
     else:
         flags = samples.key.view(np.uint8)
     if samples.disposable is not None:
-        flags = flags | samples.disposable * np.uint8(SampleFlag.DISPOSABLE)
+        flags = flags | samples.disposable * _DISPOSABLE
     return flags
 
 
@@ -223,11 +225,10 @@ def _late_start(cuts: list[_Cut], lead: int) -> int:
     lowest = -1
     for cut in cuts:
         times = cut.shown_pts()
-        negative = np.flatnonzero(times < 0) if int(times.min()) < 0 else ()
-        if len(negative) == 0:
-            earliest = int(times.min())
+        earliest = int(times.min())
+        if earliest >= 0:
             lowest = earliest if lowest < 0 else min(lowest, earliest)
-        else:
-            after = times[int(negative[-1]) + 1 :]
+        else:  # FFmpeg starts over after each negative time
+            after = times[int((times < 0).nonzero()[0][-1]) + 1 :]
             lowest = int(after.min()) if len(after) else -1
     return max(lowest - lead, 0)

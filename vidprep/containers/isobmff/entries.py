@@ -113,13 +113,22 @@ def _codec(body: bytes, boxes: Boxes, fourcc: bytes) -> tuple[str | None, bytes]
     for kind, spans in boxes.items():
         start, end = spans[0]
         if kind in _CONFIG_BOXES:
-            return codec, body[start + _CONFIG_BOXES[kind] : end]
+            config = body[start + _CONFIG_BOXES[kind] : end]
+            return codec, _with_layers(config, body, boxes) if kind == b"hvcC" else config
         if kind == b"esds":
             object_type, config = _elementary_stream(body[start + 4 : end])
             return CODEC_BY_OBJECT_TYPE.get(object_type, codec) if object_type else codec, config
         if kind == b"jp2h":
             return codec, body[start - 8 : end]
     return codec, b""
+
+
+def _with_layers(hvcc: bytes, body: bytes, boxes: Boxes) -> bytes:
+    """hvcC with the arrays of lhvC (multiview HEVC, ISO/IEC 14496-15 9.6.3) behind its own, as FFmpeg passes them."""
+    start, end = boxes.get(b"lhvC", ((0, 0),))[0]
+    if end - start < 6 or len(hvcc) < 23 or hvcc[22] + body[start + 5] > 255:
+        return hvcc
+    return hvcc[:22] + bytes([hvcc[22] + body[start + 5]]) + hvcc[23:] + body[start + 6 : end]
 
 
 def _elementary_stream(data: bytes) -> tuple[int, bytes]:

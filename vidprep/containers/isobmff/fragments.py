@@ -174,13 +174,15 @@ class FragmentReader:
     def _believable(
         self, count: int, held_bytes: int, width: int, sized: bool, default_size: int, start: int, notes: Notes
     ) -> int:
-        """The run's sample count, cut at what the box holds and what the file has room for."""
+        """The run's sample count; 0 where the box does not hold that many, or the file has no room for them."""
         most = self.room if width == 0 else held_bytes // (4 * width)
         if not sized:
             most = min(most, self.size_bytes // default_size) if default_size else 0
+        most = min(most, self.room)
         if count > most:
-            notes.add(f"trun claims {count} samples, there is room for {most}", start)
-        return min(count, most, self.room)
+            notes.add(f"trun claims {count} samples, there is room for {most}: left out", start)
+            return 0
+        return count
 
 
 def _columns(data: bytes, at: int, count: int, width: int, flags: int, defaults: Defaults) -> list[IntArray]:

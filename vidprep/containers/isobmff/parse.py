@@ -77,7 +77,7 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
     return _finish(film, rows, samples.claimed or None, size_bytes, notes, "scan" if runs else "header")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Found:
     box: TopBox
     data: bytes
@@ -117,7 +117,7 @@ def _no_movie(last: TopBox | None, kinds: set[bytes], brand: bytes, size_bytes: 
     raise TruncatedContainerError("no moov: the file was not finished or is cut off", offset=last.end)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Film:
     """The chosen track, opened."""
 

@@ -109,18 +109,23 @@ def _where(stbl: Boxes, kind: bytes) -> int | None:
 def _records(
     data: bytes, span: Span, dtype: str, fields: int, name: str, notes: Notes, skip: int = 4
 ) -> npt.NDArray[np.generic]:
-    """The records after a full box's entry count, at most as many as the box holds: array [count, fields]."""
+    """The records after a full box's entry count, at most as many as the box holds.
+
+    Array [count, fields], or [count] of one field.
+    """
     start, end = span
     first = start + skip + 4
     if first > end:
         notes.add(f"{name} has no entry count", start)
-        return np.zeros((0, fields), dtype)
+        return np.zeros((0, fields) if fields > 1 else 0, dtype)
     count = u32(data, start + skip)[0]
-    held = (end - first) // (fields * np.dtype(dtype).itemsize)
-    if count > held:
+    width = fields * int(dtype[2])
+    if count * width > end - first:
+        held = (end - first) // width
         notes.add(f"{name} claims {count} entries and holds {held}", start)
         count = held
-    return np.frombuffer(data, dtype, count * fields, first).reshape(count, fields)
+    flat = np.frombuffer(data, dtype, count * fields, first)
+    return flat if fields == 1 else flat.reshape(count, fields)
 
 
 def _sizes(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> tuple[IntArray, int]:
@@ -130,7 +135,7 @@ def _sizes(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> tuple[Int
             constant, claimed = u32(data, span[0] + 4)[0], u32(data, span[0] + 8)[0]
             if constant:
                 return _constant_sizes(constant, claimed, size_bytes, span, notes), claimed
-            return _records(data, span, ">u4", 1, "stsz", notes, skip=8)[:, 0].astype(np.int64), claimed
+            return _records(data, span, ">u4", 1, "stsz", notes, skip=8).astype(np.int64), claimed
     if b"stz2" in stbl:
         span = stbl[b"stz2"][0]
         if span[1] - span[0] >= 12:
@@ -148,7 +153,7 @@ def _constant_sizes(size: int, claimed: int, size_bytes: int, span: Span, notes:
 def _compact_sizes(data: bytes, span: Span, size_bytes: int, notes: Notes) -> IntArray:
     bits = data[span[0] + 7]
     if bits in (8, 16, 32):
-        return _records(data, span, f">u{bits // 8}", 1, "stz2", notes, skip=8)[:, 0].astype(np.int64)
+        return _records(data, span, f">u{bits // 8}", 1, "stz2", notes, skip=8).astype(np.int64)
     if bits != 4:
         raise MalformedContainerError(f"stz2 has fields of {bits} bits", offset=notes.base + span[0] + 7)
     count = u32(data, span[0] + 8)[0]
@@ -164,9 +169,9 @@ def _places(data: bytes, stbl: Boxes, sizes: IntArray, notes: Notes) -> tuple[In
     """File offset and sample description of each sample; fewer than `sizes` where the chunks hold fewer."""
     n = len(sizes)
     if b"co64" in stbl:
-        chunks = _records(data, stbl[b"co64"][0], ">u8", 1, "co64", notes)[:, 0].astype(np.int64)
+        chunks = _records(data, stbl[b"co64"][0], ">u8", 1, "co64", notes).astype(np.int64)
     elif b"stco" in stbl:
-        chunks = _records(data, stbl[b"stco"][0], ">u4", 1, "stco", notes)[:, 0].astype(np.int64)
+        chunks = _records(data, stbl[b"stco"][0], ">u4", 1, "stco", notes).astype(np.int64)
     else:
         chunks = np.zeros(0, np.int64)
     runs = (
@@ -179,22 +184,24 @@ def _places(data: bytes, stbl: Boxes, sizes: IntArray, notes: Notes) -> tuple[In
     if len(runs) == 1 and runs[0, 1] == 1 and len(chunks) == n:
         return chunks, _entries(runs[:, 2], n)
     per_chunk, entry = _expand_runs(runs, len(chunks))
-    last = np.cumsum(per_chunk)
+    chunks = chunks[: len(per_chunk)]
+    last = per_chunk.cumsum()
     if last[-1] > n:
         notes.add(f"the chunk tables have room for {last[-1]} samples, there are {n}", _where(stbl, b"stsc"))
-        used = int(np.searchsorted(last, n)) + 1
+        used = int(last.searchsorted(n)) + 1
         per_chunk, last, chunks, entry = per_chunk[:used], last[:used], chunks[:used], entry[:used]
         per_chunk[-1] -= last[-1] - n
         last[-1] = n
-    total = int(last[-1])
-    before = np.cumsum(sizes[:total])
-    before -= sizes[:total]
-    filled = np.flatnonzero(per_chunk)
-    per_chunk, first = per_chunk[filled], (last - per_chunk)[filled]
-    offsets = before + np.repeat(chunks[filled] - before[first], per_chunk)
-    if (runs[:, 2] == 1).all():
-        return offsets, None
-    return offsets, np.repeat(entry[filled], per_chunk)
+    if not per_chunk.all():
+        filled = per_chunk.nonzero()[0]
+        per_chunk, last, chunks, entry = per_chunk[filled], last[filled], chunks[filled], entry[filled]
+    sizes = sizes[: int(last[-1])]
+    before = sizes.cumsum()
+    before -= sizes
+    before += (chunks - before[last - per_chunk]).repeat(per_chunk)
+    if int(runs[0, 2]) == 1 and (len(runs) == 1 or (runs[:, 2] == 1).all()):
+        return before, None
+    return before, entry.repeat(per_chunk)
 
 
 def _entries(descriptions: IntArray, n: int) -> IntArray | None:
@@ -203,12 +210,14 @@ def _entries(descriptions: IntArray, n: int) -> IntArray | None:
 
 def _expand_runs(runs: IntArray, num_chunks: int) -> tuple[IntArray, IntArray]:
     """Samples in each chunk, and their sample description (8.7.4): a run reaches to the first chunk of the next."""
-    if len(runs) == 1:
-        return np.full(num_chunks, runs[0, 1]), np.full(num_chunks, runs[0, 2])
-    first = np.minimum(np.maximum.accumulate(runs[:, 0] - 1), num_chunks)
-    first[0] = 0
-    lengths = np.diff(first, append=num_chunks)
-    return np.repeat(runs[:, 1], lengths), np.repeat(runs[:, 2], lengths)
+    first = np.empty(len(runs) + 1, np.int64)
+    first[:-1] = runs[:, 0]
+    first[0], first[-1] = 1, num_chunks + 1
+    lengths = first[1:] - first[:-1]
+    if int(lengths.min()) < 0:
+        np.minimum(np.maximum.accumulate(first), num_chunks + 1, out=first)
+        lengths = first[1:] - first[:-1]
+    return runs[:, 1].repeat(lengths), runs[:, 2].repeat(lengths)
 
 
 def _decode_times(data: bytes, stbl: Boxes, n: int, notes: Notes) -> tuple[IntArray, IntArray]:
@@ -225,27 +234,26 @@ def _decode_times(data: bytes, stbl: Boxes, n: int, notes: Notes) -> tuple[IntAr
         count, step = int(runs[0, 0]), int(runs[0, 1])
         if count != n:
             notes.add(f"stts covers {count} samples, there are {n}", span[0])
-        return np.arange(0, n * step, step) if step else np.zeros(n, np.int64), np.full(n, step)
-    counts, steps = runs[:, 0].astype(np.int64), runs[:, 1].astype(np.int64)
+        return np.arange(n, dtype=np.int64) * step, np.full(n, step, np.int64)
+    counts, steps = runs.astype(np.int64).T
     if steps.max() >= IMPLAUSIBLE_STEP:
         bad = int(np.argmax(steps >= IMPLAUSIBLE_STEP))
         index = int(counts[:bad].sum())
         notes.add(f"time step of {steps[bad]} ticks after sample {index}: implausible times", span[0] + 8 + 8 * bad)
     duration = _repeat_to(steps, counts, n, int(steps[-1]), "stts", span, notes)
-    dts = np.cumsum(duration)
+    dts = duration.cumsum()
     dts -= duration
     return dts, duration
 
 
 def _repeat_to(values: IntArray, counts: IntArray, n: int, fill: int, name: str, span: Span, notes: Notes) -> IntArray:
     """Run-length decoding to exactly n values; never more than n are made."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
+    total = int(counts.sum())
     if total == n:
-        return np.repeat(values, counts)
+        return values.repeat(counts)
     notes.add(f"{name} covers {total} samples, there are {n}", span[0])
     if total > n:
-        return np.repeat(values, np.diff(np.minimum(ends, n), prepend=0))
+        return values.repeat(np.diff(np.minimum(counts.cumsum(), n), prepend=0))
     return np.concatenate([np.repeat(values, counts), np.full(n - total, fill, np.int64)])
 
 
@@ -257,11 +265,13 @@ def _composition(data: bytes, stbl: Boxes, n: int, notes: Notes) -> IntArray | N
     runs = _records(data, span, ">i4", 2, "ctts", notes)
     if len(runs) == 0:
         return None
-    counts, offsets = runs[:, 0].astype(np.int64), runs[:, 1].astype(np.int64)
-    if len(offsets) > 2 and max(offsets[:-2].max(), -offsets[:-2].min()) > MAX_COMPOSITION_OFFSET:
+    counts, offsets = runs.astype(np.int64).T
+    if len(offsets) > 2 and int(abs(offsets[:-2]).max()) > MAX_COMPOSITION_OFFSET:
         notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
         return None
-    return _repeat_to(offsets, np.maximum(counts, 0), n, 0, "ctts", span, notes)
+    if int(counts.min()) < 0:
+        counts = np.maximum(counts, 0)
+    return _repeat_to(offsets, counts, n, 0, "ctts", span, notes)
 
 
 def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
@@ -270,7 +280,7 @@ def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
         return None
     key = np.zeros(n, np.bool_)
     numbers = [
-        _records(data, stbl[kind][0], ">u4", 1, kind.decode(), notes)[:, 0].astype(np.int64)
+        _records(data, stbl[kind][0], ">u4", 1, kind.decode(), notes).astype(np.int64)
         for kind in (b"stss", b"stps")
         if kind in stbl
     ]
@@ -281,7 +291,7 @@ def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
         if len(listed) == 0:
             continue
         rows = listed - (1 if listed[0] > 0 else 0)  # some writers count from 0
-        if rows[-1] >= n or rows.max() >= n:
+        if int(rows.max()) >= n:
             notes.add(f"a sync table lists sample {rows.max() + 1}, there are {n}", _where(stbl, b"stss"))
             rows = rows[rows < n]
         key[rows] = True

@@ -20,6 +20,8 @@ MAX_INFLATED_BYTES = 32 << 20
 _VIDEO_HANDLERS = frozenset({b"vide", b"pict"})
 _IDENTITY = (0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 _IDENTITY_BYTES = b"".join(value.to_bytes(4, "big") for value in _IDENTITY)
+#: The body of nearly every dinf box: one data reference, and it says "this file".
+_SAME_FILE = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20 00000001")
 #: Well-known types of iTunes cover art (jpeg, png, bmp), each of which FFmpeg counts as a stream.
 _COVER_TYPES = frozenset({13, 14, 27})
 
@@ -203,7 +205,10 @@ def _phrase(data: bytes, track: Track) -> str:
 
 def external_reference(data: bytes, track: Track, entry: Entry) -> int | None:
     """Where the data reference (dref, 8.7.2) that points outside the file lies in the buffer; None if it does not."""
-    dinf = children(data, *track.minf[b"dinf"][0]) if b"dinf" in track.minf else {}
+    span = track.minf.get(b"dinf", ((0, 0),))[0]
+    if data[span[0] : span[1]] == _SAME_FILE:
+        return None
+    dinf = children(data, *span)
     start, end = dinf.get(b"dref", ((0, 0),))[0]
     if end - start < 8:
         return None
