@@ -135,10 +135,7 @@ def _shown(cut: _Cut) -> npt.NDArray[np.uint8] | np.uint8:
 
 
 def _flags(samples: Samples) -> npt.NDArray[np.uint8]:
-    if samples.key is None:
-        flags = np.full(len(samples), _KEY, np.uint8)
-    else:
-        flags = samples.key.view(np.uint8)
+    flags = np.full(len(samples), _KEY, np.uint8) if samples.key is None else samples.key.view(np.uint8)
     if samples.disposable is not None:
         flags = flags | samples.disposable * _DISPOSABLE
     return flags
@@ -155,7 +152,7 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
         if edit.media_time == -1:
             lead += edit.duration if not cuts else 0
             continue
-        endless = edit.duration == 0 and number == len(edits) - 1
+        endless = edit.duration == 0 and number == len(edits) - 1 and not cuts
         cut = _cut(samples, pts, edit, start, _FOREVER if endless else edit.media_time + edit.duration)
         if cut is None:
             continue

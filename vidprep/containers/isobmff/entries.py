@@ -124,7 +124,7 @@ def _codec(body: bytes, boxes: Boxes, fourcc: bytes) -> tuple[str | None, bytes]
 
 
 def _with_layers(hvcc: bytes, body: bytes, boxes: Boxes) -> bytes:
-    """hvcC with the arrays of lhvC (multiview HEVC, ISO/IEC 14496-15 9.6.3) behind its own, as FFmpeg passes them."""
+    """HvcC with the arrays of lhvC (multiview HEVC, ISO/IEC 14496-15 9.6.3) behind its own, as FFmpeg passes them."""
     start, end = boxes.get(b"lhvC", ((0, 0),))[0]
     if end - start < 6 or len(hvcc) < 23 or hvcc[22] + body[start + 5] > 255:
         return hvcc
@@ -132,7 +132,7 @@ def _with_layers(hvcc: bytes, body: bytes, boxes: Boxes) -> bytes:
 
 
 def _elementary_stream(data: bytes) -> tuple[int, bytes]:
-    """objectTypeIndication and decoder-specific info of an ES descriptor (ISO/IEC 14496-1 7.2.6.5)."""
+    """ObjectTypeIndication and decoder-specific info of an ES descriptor (ISO/IEC 14496-1 7.2.6.5)."""
     tag, position, end = _descriptor(data, 0, len(data))
     if tag == 3 and position + 3 <= end:
         flags = data[position + 2]
@@ -172,7 +172,7 @@ def _pixel_aspect(body: bytes, boxes: Boxes) -> tuple[int, int] | None:
 
 
 def _colour(body: bytes, boxes: Boxes) -> Colour:
-    """colr of type nclx (ISO) or nclc (QuickTime); ICC profiles say nothing of the matrix."""
+    """Colr of type nclx (ISO) or nclc (QuickTime); ICC profiles say nothing of the matrix."""
     for start, end in boxes.get(b"colr", ()):
         kind = body[start : start + 4]
         if kind in (b"nclx", b"nclc") and end - start >= 10:

@@ -41,7 +41,7 @@ def stream_info(
     facts = _facts_of(codec, entry.facts_config)
     place = geometry(movie, track)
     width, height = facts.width or entry.width or place.width, facts.height or entry.height or place.height
-    sar = _aspect(place, entry, facts, width, height)
+    sar = _aspect(place, entry, facts)
     display = _display_size(width, height, sar, place.rotation)
     colour = entry.colour
     has_audio, audio_seconds = _audio(movie)
@@ -83,7 +83,7 @@ def stream_info(
     )
 
 
-def _aspect(place: Geometry, entry: Entry, facts: CodecFacts, width: int, height: int) -> tuple[int, int]:
+def _aspect(place: Geometry, entry: Entry, facts: CodecFacts) -> tuple[int, int]:
     """Sample aspect ratio: a scaling matrix, pasp, the codec, or the track's size against the picture's, as FFmpeg."""
     stated = place.sar or entry.sar
     if stated is None and place.width and place.height and (place.width, place.height) != (entry.width, entry.height):

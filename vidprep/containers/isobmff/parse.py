@@ -22,6 +22,7 @@ from vidprep.containers.isobmff.tracks import (
     sample_tables,
 )
 from vidprep.errors import (
+    ContainerError,
     MalformedContainerError,
     NotMediaError,
     Reason,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from vidprep.containers.isobmff.boxes import Boxes
     from vidprep.containers.isobmff.edits import Edit
     from vidprep.containers.isobmff.entries import Entry
-    from vidprep.containers.isobmff.fragments import Defaults
+    from vidprep.containers.isobmff.fragments import Defaults, Run
     from vidprep.containers.isobmff.tables import Samples
     from vidprep.containers.isobmff.tracks import Movie, Track
     from vidprep.records import ReadAt
@@ -66,7 +67,7 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
     rows = table_rows(samples, film.edits, notes)
-    runs = []
+    runs: list[Run] = []
     if film.fragmented or len(samples) == 0:
         reader = FragmentReader(film.track.track_id, film.defaults(), _end_of(samples), size_bytes)
         reader.read(window, found.fragments)
@@ -87,7 +88,9 @@ class _Found:
 
 
 def _find_movie(window: Window, boxes: Iterator[TopBox]) -> _Found:
-    brand, fragments, last, kinds = b"", [], None, set()
+    brand, last = b"", None
+    fragments: list[TopBox] = []
+    kinds: set[bytes] = set()
     for box in boxes:
         if box.kind == b"moov":
             if box.end - box.start > MAX_MOVIE_BYTES:
@@ -100,21 +103,23 @@ def _find_movie(window: Window, boxes: Iterator[TopBox]) -> _Found:
         last = box
         if len(kinds) < 64:
             kinds.add(box.kind)
-    _no_movie(last, kinds, brand, window.size_bytes)
+    raise _no_movie(last, kinds, brand, window.size_bytes)
 
 
-def _no_movie(last: TopBox | None, kinds: set[bytes], brand: bytes, size_bytes: int) -> NoReturn:
+def _no_movie(last: TopBox | None, kinds: set[bytes], brand: bytes, size_bytes: int) -> ContainerError:
     """Say why there is no index: a still image, a media segment, a file cut short, or no such file at all."""
     if b"meta" in kinds and brand[:3] in _STILL_BRANDS:
-        raise UnsupportedContainerError(f"still image (brand {brand.decode('latin-1')}), not a video", offset=0)
+        return UnsupportedContainerError(f"still image (brand {brand.decode('latin-1')}), not a video", offset=0)
     if b"moof" in kinds:
-        raise MalformedContainerError("media segment without its initialisation segment (no moov)", offset=0)
+        return MalformedContainerError("media segment without its initialisation segment (no moov)", offset=0)
     if last is None or not kinds & _FIRST_BOXES:
-        raise NotMediaError("no box that a movie starts with", offset=0)
+        return NotMediaError("no box that a movie starts with", offset=0)
     if last.claimed_end > size_bytes:
-        message = f"no moov; the last box claims {last.claimed_end - last.start} bytes, {size_bytes - last.start} are there"
-        raise TruncatedContainerError(message, offset=last.start)
-    raise TruncatedContainerError("no moov: the file was not finished or is cut off", offset=last.end)
+        message = (
+            f"no moov; the last box claims {last.claimed_end - last.start} bytes, {size_bytes - last.start} are there"
+        )
+        return TruncatedContainerError(message, offset=last.start)
+    return TruncatedContainerError("no moov: the file was not finished or is cut off", offset=last.end)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,11 +168,13 @@ def _open_film(found: _Found, notes: Notes) -> _Film:
 
 
 def _end_of(samples: Samples) -> int:
-    """dts at which the sample table ends."""
+    """Decode time at which the sample table ends."""
     return int(samples.dts[-1] + samples.duration[-1]) if len(samples) else 0
 
 
-def _finish(film: _Film, rows: RowTable, claimed: int | None, size_bytes: int, notes: Notes, method: str) -> ParsedVideo:
+def _finish(
+    film: _Film, rows: RowTable, claimed: int | None, size_bytes: int, notes: Notes, method: str
+) -> ParsedVideo:
     entry, rows = _one_entry(film, rows, notes)
     there = len(rows)
     rows = sound_rows(rows, size_bytes, notes)
@@ -218,6 +225,4 @@ def _refuse(film: _Film, entry: Entry, notes: Notes) -> None:
             "the samples lie in another file", reason=Reason.EXTERNAL_DATA, offset=notes.base + external
         )
     if entry.codec is None:
-        raise UnsupportedContainerError(
-            f"unknown codec {name!r}", reason=Reason.UNSUPPORTED_CODEC, offset=notes.base
-        )
+        raise UnsupportedContainerError(f"unknown codec {name!r}", reason=Reason.UNSUPPORTED_CODEC, offset=notes.base)

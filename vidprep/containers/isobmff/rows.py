@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,8 +41,15 @@ class RowTable:
 
     def take(self, rows: IntArray | npt.NDArray[np.bool_] | slice) -> RowTable:
         """The rows chosen by an index or a mask."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        return RowTable(**{name: None if column is None else column[rows] for name, column in columns.items()})
+        return RowTable(
+            offset=self.offset[rows],
+            size=self.size[rows],
+            pts=self.pts[rows],
+            flags=self.flags[rows],
+            duration=self.duration[rows],
+            entry=None if self.entry is None else self.entry[rows],
+            segment=None if self.segment is None else self.segment[rows],
+        )
 
 
 def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
@@ -103,7 +110,7 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
         return rows
     missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
     first = int(np.argmax(missing))
-    where = int(rows.offset[first]) if 0 <= rows.offset[first] else None
+    where = int(rows.offset[first]) if rows.offset[first] >= 0 else None
     sound = rows.take(~(missing | _undecodable(rows, missing)))
     notes.add(
         f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {len(sound)} are sound",
@@ -132,9 +139,7 @@ def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> npt.NDArray[
 
 def sample_table(rows: RowTable) -> SampleTable:
     """The public table; where segments of an edit list overlap in time, presentation follows the segments."""
-    return SampleTable(
-        offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows)
-    )
+    return SampleTable(offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows))
 
 
 def _segment_order(rows: RowTable) -> IntArray | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     BoolArray = npt.NDArray[np.bool_]
 
-#: Composition offsets beyond this (in ticks) are taken for garbage, as FFmpeg does; the last two runs may hold any value.
+#: Composition offsets beyond this (in ticks) are garbage, as FFmpeg has it; the last two runs may hold any value.
 MAX_COMPOSITION_OFFSET = 1 << 28
 #: A time step with the top bit set: 2^31 ticks or more.
 IMPLAUSIBLE_STEP = 1 << 31
@@ -67,7 +67,9 @@ class Notes:
 
     def add(self, message: str, offset: int | None = None, reason: Reason = Reason.CORRUPT_TABLE) -> None:
         """Note `message`; `offset` is within the buffer."""
-        self.found.append(Finding(reason=reason, message=message, offset=None if offset is None else self.base + offset))
+        self.found.append(
+            Finding(reason=reason, message=message, offset=None if offset is None else self.base + offset)
+        )
 
 
 def read_samples(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> Samples:
@@ -221,7 +223,7 @@ def _expand_runs(runs: IntArray, num_chunks: int) -> tuple[IntArray, IntArray]:
 
 
 def _decode_times(data: bytes, stbl: Boxes, n: int, notes: Notes) -> tuple[IntArray, IntArray]:
-    """dts and duration of n samples (8.6.1.2). Steps are unsigned; one with the top bit set is noted and believed."""
+    """Decode time and duration of n samples (8.6.1.2). Steps are unsigned; the top bit set is noted and believed."""
     if n == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     if b"stts" not in stbl:
@@ -320,5 +322,5 @@ def _disposable(data: bytes, stbl: Boxes, n: int) -> BoolArray | None:
     count = min(n, end - start - 4)
     if count < n:
         return None
-    table = np.frombuffer(data, np.uint8, count, start + 4)
-    return (table & 0x0C) == 0x08
+    disposable: BoolArray = (np.frombuffer(data, np.uint8, count, start + 4) & 0x0C) == 0x08
+    return disposable

@@ -165,7 +165,9 @@ def choose_track(movie: Movie) -> tuple[Track, list[Track]]:
     that serve as pictures of chapters are attached pictures and not the film.
     """
     video = [track for track in movie.tracks if track.is_video]
-    films = [track for track in video if track.track_id not in _chapter_tracks(movie)] if len(movie.tracks) > 1 else video
+    films = (
+        [track for track in video if track.track_id not in _chapter_tracks(movie)] if len(movie.tracks) > 1 else video
+    )
     if not films:
         what = "only attached pictures" if video or movie.covers else f"{len(movie.tracks)} tracks, none of them video"
         raise NotMediaError(f"no video stream: {what}", reason=Reason.NO_VIDEO_STREAM)
