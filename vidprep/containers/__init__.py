@@ -17,6 +17,11 @@ __all__ = ["parse_container"]
 #: How many first bytes tell the container.
 MAGIC_BYTES = 64
 
+#: What an ISO base media or QuickTime file may start with: the type at bytes 4..8.
+_ISO_BOXES = frozenset(
+    {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"wide", b"free", b"skip", b"sidx", b"pnot", b"uuid", b"pdin"}
+)
+
 
 def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = False) -> ParsedVideo:
     """Frame table and stream facts of one file.
@@ -39,7 +44,10 @@ def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = Fal
 
 def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
     """The parser for a file that starts with `head`; PyAV's, which loads slowly, only where no other serves."""
-    del head
+    if head[4:8] in _ISO_BOXES:
+        from vidprep.containers import isobmff
+
+        return isobmff.parse
     from vidprep.containers import demux
 
     return demux.parse
