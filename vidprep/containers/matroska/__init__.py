@@ -122,8 +122,8 @@ def _read_header(window: Window) -> _Header:
             continue
         if found.id == ids.CLUSTER and body < 0:
             body = position
-        fits = found.id and found.end is not None and found.end <= size_bytes
-        if not fits or (found.id not in ids.KNOWN and not window.lands_well(found, ids.KNOWN)):
+        known = found.id in ids.KNOWN or window.lands_well(found, ids.KNOWN)
+        if not known or found.end is None or found.end > size_bytes:
             num_resyncs += 1
             position = next_id(window, position + 1, _LANDMARKS) if num_resyncs < _MAX_RESYNCS else -1
             continue

@@ -53,7 +53,8 @@ def _fixed(_data: bytes, count: int, block_bytes: int) -> tuple[int, list[int]]:
 
 def _ebml(data: bytes, count: int, _block_bytes: int) -> tuple[int, list[int]]:
     """All sizes but the last: the first as it is, the others as signed differences to the one before."""
-    position, sizes = 1, []
+    position = 1
+    sizes: list[int] = []
     for index in range(count - 1):
         length = VINT_LENGTH[data[position]]
         if length > 8 or position + length > len(data):

@@ -69,8 +69,10 @@ def _ticks(nanoseconds: int, ns_per_tick: int) -> int:
 
 
 def _spread_laces(pts: IntArray, columns: IntArray, block: IntArray) -> IntArray:
-    """Frame n of a block of N frames starts n/N of the block's duration after it; without a duration, n/N of the way
-    to the next block."""
+    """Times of laced frames: frame n of N starts n/N of the block's duration after the block.
+
+    Without a duration, n/N of the way to the next block.
+    """
     laces = columns[LACES]
     if not len(laces) or int(laces.max()) < 2:
         return pts
@@ -78,7 +80,8 @@ def _spread_laces(pts: IntArray, columns: IntArray, block: IntArray) -> IntArray
     ends = np.append(pts[starts[1:]], 2 * pts[starts[-1]] - (pts[starts[-2]] if len(starts) > 1 else pts[starts[-1]]))
     to_next = np.repeat(ends - pts[starts], np.diff(np.append(starts, len(pts))))
     length = np.where(block > 0, block, np.maximum(to_next, 0))
-    return pts + length * columns[LACE] // laces
+    spread: IntArray = pts + length * columns[LACE] // laces
+    return spread
 
 
 def _unwrap(pts: IntArray, cluster_rows: list[int]) -> tuple[IntArray, int | None]:

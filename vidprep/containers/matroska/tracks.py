@@ -96,7 +96,7 @@ class Track:
 
     @property
     def fourcc(self) -> bytes:
-        """biCompression of V_MS/VFW/FOURCC; empty for all others."""
+        """Four-character biCompression of V_MS/VFW/FOURCC; empty for all others."""
         return self.fields.get(ids.CODEC_PRIVATE, b"")[16:20] if self.codec_id == "V_MS/VFW/FOURCC" else b""
 
     @property

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vidprep.containers.matroska.blocks import HEAD, OFFSET, SIZE
-from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
     from vidprep.records import ReadAt
+    from vidprep.timebase import IntArray
 
 #: A VP9 superframe index is at most 2 + 4 x 8 bytes (VP9 bitstream specification, annex B).
 _INDEX_BYTES = 34
@@ -26,7 +26,7 @@ def shown_rows(read_at: ReadAt, codec: str, columns: IntArray) -> npt.NDArray[np
     head = columns[HEAD]
     if codec == "vp8":
         # RFC 6386 section 9.1: key_frame 1 bit, version 3, show_frame 1, least significant bit first
-        return (head >> 4 & 1).astype(bool)
+        return np.asarray(head >> 4 & 1 == 1)
     shown = np.ones(len(head), bool)
     if codec == "vp9":
         for row in np.flatnonzero(~_vp9_shows(head)):
@@ -35,11 +35,15 @@ def shown_rows(read_at: ReadAt, codec: str, columns: IntArray) -> npt.NDArray[np
 
 
 def _vp9_shows(head: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """VP9 section 6.2: frame_marker 2 bits, profile 2 (and a reserved one for profile 3), show_existing_frame,
-    frame_type, show_frame; what does not start with the marker 2 is left to the decoder."""
+    """Whether a VP9 frame is shown, by its first byte; what does not start with the marker 2 is left to the decoder.
+
+    VP9 section 6.2: frame_marker 2 bits, profile 2 (and a reserved one for profile 3), show_existing_frame, frame_type,
+    show_frame.
+    """
     shift = np.where(head >> 4 & 3 == 3, 0, 1)
     show_existing = head >> shift + 2 & 1
-    return ((head >> 6 != 2) | (show_existing == 1) | (head >> shift & 1 == 1)).astype(bool)
+    shown: npt.NDArray[np.bool_] = (head >> 6 != 2) | (show_existing == 1) | (head >> shift & 1 == 1)
+    return shown
 
 
 def _superframe_shows(read_at: ReadAt, offset: int, size: int) -> bool:
