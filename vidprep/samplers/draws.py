@@ -49,7 +49,7 @@ def state_of(key: Iterable[int]) -> int:
     """State after all elements of the key, each taken modulo 2**64."""
     state = 0
     for element in key:
-        state = word(state, element)
+        state = word(state, int(element))
     return state
 
 

@@ -100,7 +100,7 @@ class IndexPolicy(Policy):
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
-            0 <= clip < self._clips(n) for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist())
+            0 <= clip < self._clips(n) for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
         )
 
     def _specs(
@@ -108,13 +108,11 @@ class IndexPolicy(Policy):
     ) -> list[DecodeSpec]:
         seconds = _all_seconds(timelines, index)
         spans = self._spans(timelines, windows, places, index, is_padding)
+        fill = self.fill_value
         return [
-            DecodeSpec(
-                frame_index=index[v], pts_seconds=seconds[v], is_padding=is_padding[v],
-                fill_value=self.fill_value, span=spans[v],
-            )
-            for v in range(len(timelines))
-        ]  # fmt: skip
+            DecodeSpec(frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=fill, span=span)
+            for frames, times, mask, span in zip(index, seconds, is_padding, spans, strict=True)
+        ]
 
     def _spans(
         self, timelines: Sequence[Timeline], windows: IntArray, places: IntArray, index: IntArray, is_padding: BoolArray
@@ -122,15 +120,11 @@ class IndexPolicy(Policy):
         stride = self._step()
         if stride is None:
             return [None] * len(timelines)
-        length, padded = index.shape[1], is_padding.any(axis=1).tolist()
-        return [
-            FrameRange(first, length, stride, "none")
-            if not padded[v]
-            else self._span(
-                timelines[v], Places(places[v], stride), (int(windows[v, 0]), int(windows[v, 1])), index[v], is_padding[v]
-            )
-            for v, first in enumerate(index[:, 0].tolist())
-        ]
+        length = index.shape[1]
+        spans: list[FrameRange | None] = [FrameRange(first, length, stride, "none") for first in index[:, 0].tolist()]
+        for v in np.flatnonzero(is_padding.any(axis=1)).tolist():
+            spans[v] = self._padded_span(timelines[v], Places(places[v], stride), (windows[v, 0], windows[v, 1]))
+        return spans
 
 
 def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | None) -> IntArray | None:
@@ -147,10 +141,11 @@ def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | No
 def _all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
     """float64[V, F]: presentation times, by the arithmetic of `vidprep.timebase.to_seconds`; nan for index -1."""
     ticks = np.empty(index.shape, np.int64)
-    for v, timeline in enumerate(timelines):
-        ticks[v] = timeline.pts[index[v]]
-    num = np.array([float(timeline.time_base.numerator) for timeline in timelines])[:, None]
-    den = np.array([float(timeline.time_base.denominator) for timeline in timelines])[:, None]
+    for row, frames, timeline in zip(ticks, index, timelines, strict=True):
+        row[:] = timeline.pts[frames]
+    bases = [timeline.time_base for timeline in timelines]
+    num = np.array([base.numerator for base in bases], np.float64)[:, None]
+    den = np.array([base.denominator for base in bases], np.float64)[:, None]
     seconds: FloatArray = ticks * num / den
     seconds[index < 0] = np.nan
     return seconds

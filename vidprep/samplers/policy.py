@@ -20,7 +20,7 @@ from vidprep.samplers import checks
 from vidprep.samplers.draws import Draw, state_of
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
-from vidprep.timebase import FloatArray, IntArray, to_seconds
+from vidprep.timebase import IntArray, to_seconds
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -177,36 +177,40 @@ class Policy(ABC):
         return Places(places.frames + (int(moved[0]) - first), places.stride, places.rate_fps)
 
     def _spec(self, timeline: Timeline, places: Places, low: int, high: int) -> DecodeSpec:
-        index, is_padding = self._filled(timeline, places, low, high)
+        index, is_padding, padded = self._filled(timeline, places, low, high)
         if not len(index):
             raise SamplingError(f"{self.name}: no frame of the clip lies inside [{low}, {high})")
+        span = None
+        if places.stride is not None and padded:
+            span = self._padded_span(timeline, places, (low, high))
+        elif places.stride is not None:
+            span = FrameRange(int(index[0]), len(index), places.stride, "none")
+        seconds = to_seconds(timeline.pts[index], timeline.time_base)
+        if padded and self.pad == "constant":
+            seconds[index < 0] = np.nan
         return DecodeSpec(
             frame_index=index,
-            pts_seconds=_seconds_at(timeline, index, self.pad == "constant" and bool(is_padding.any())),
+            pts_seconds=seconds,
             is_padding=is_padding,
             fill_value=self.fill_value,
-            span=self._span(timeline, places, (low, high), index, is_padding),
+            span=span,
             rate_fps=places.rate_fps,
         )
 
-    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray]:
-        """frame_index and is_padding; `timeline` is for policies that count something else than frames."""
-        del timeline
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray, bool]:
+        """frame_index, is_padding, and whether that is set anywhere."""
+        del timeline  # for policies that count something else than frames
         frames = places.frames
         if places.stride is not None and len(frames) and frames[0] >= low and frames[-1] < high:
-            return frames, np.zeros(len(frames), dtype=np.bool_)
-        return resolve(frames, low, high, self.pad, is_list=self.is_list)
+            return frames, np.zeros(len(frames), dtype=np.bool_), False
+        index, is_padding = resolve(frames, low, high, self.pad, is_list=self.is_list)
+        return index, is_padding, bool(is_padding.any())
 
-    def _span(
-        self, timeline: Timeline, places: Places, window: Within, index: IntArray, is_padding: BoolArray
-    ) -> FrameRange | None:
-        if places.stride is None:
-            return None
-        if not is_padding.any():
-            return FrameRange(int(index[0]), len(index), places.stride, "none")
+    def _padded_span(self, timeline: Timeline, places: Places, window: Within) -> FrameRange | None:
+        """The range as DALI can pad it: it knows no range but the whole video, and starts inside it."""
         first, n = int(places.frames[0]), len(timeline.pts)
-        can_say = self.pad in DALI_PADS and window == (0, n) and 0 <= first < n
-        return FrameRange(first, len(index), places.stride, self.pad) if can_say else None
+        can_say = self.pad in DALI_PADS and window == (0, n) and 0 <= first < n and places.stride is not None
+        return FrameRange(first, len(places.frames), places.stride or 1, self.pad) if can_say else None
 
     def to_dict(self) -> dict[str, Any]:
         """{"name": ..., parameter: value, ...}, what equals its default left out; `parse_policy` reads it back."""
@@ -233,13 +237,6 @@ def _window(timeline: Timeline, within: Within | None) -> Within:
     if not 0 <= low < high <= n:
         raise SamplingError(f"within=({low}, {high}): expected 0 <= first < end <= {n}, the number of frames")
     return low, high
-
-
-def _seconds_at(timeline: Timeline, index: IntArray, has_holes: bool) -> FloatArray:
-    seconds = to_seconds(timeline.pts[index], timeline.time_base)
-    if has_holes:
-        seconds[index < 0] = np.nan
-    return seconds
 
 
 def _nearest_key(frames: IntArray, keys: IntArray, tolerance: int) -> IntArray:
