@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -224,7 +226,15 @@ class Policy(ABC):
 
 
 def _text_of(value: object) -> str:
-    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "/".join(map(_entry_text, value)) if isinstance(value, tuple) else str(value)
+
+
+def _entry_text(value: object) -> str:
+    """Entries are parted by "/", so a fraction is written as a decimal where it is one, else num:den."""
+    if not isinstance(value, Fraction):
+        return str(value)
+    decimal = Decimal(value.numerator) / Decimal(value.denominator)
+    return f"{decimal:f}" if Fraction(decimal) == value else f"{value.numerator}:{value.denominator}"
 
 
 def _window(timeline: Timeline, within: Within | None) -> Within:
