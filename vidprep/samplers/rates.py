@@ -135,8 +135,11 @@ class AtRate(Policy):
         fps = Fraction(self.fps)
         if self.frames is not None:
             return self.frames, fps
-        length = Fraction(self.seconds) if self.seconds is not None else self._room(clock) * clock.time_base
+        whole = self.seconds is None
+        length = self._room(clock) * clock.time_base if self.seconds is None else Fraction(self.seconds)
         natural = max(math.ceil(length * fps), 1)
+        if whole and self.mode == "after":  # times past the last frame's start have no frame
+            natural = max(math.floor((int(clock.pts[-1]) - self._start(clock)) * clock.time_base * fps) + 1, 1)
         if natural > checks.LIMIT and self.max_frames is None:
             raise SamplingError(f"rate: fps={fps}: {natural} frames; expected at most {checks.LIMIT}")
         count = solve_count(natural, self.min_frames, self.max_frames, self.divisor, self.remainder)
@@ -160,6 +163,8 @@ class AtRate(Policy):
         """First and one past the last frame (from `low`) at which a clip may start: its last time is inside."""
         first = int(np.searchsorted(clock.pts, math.ceil(self._start(clock)), side="left"))
         end = int(np.searchsorted(clock.pts, math.ceil(clock.end - span), side="left"))
+        if self.mode == "after":
+            end = int(np.searchsorted(clock.pts, math.floor(int(clock.pts[-1]) - span), side="right"))
         return first, max(end, first)
 
     def _count(self, timeline: Timeline, low: int, high: int) -> int:
