@@ -65,4 +65,61 @@ def resolve(
     Raises:
         SamplingError: "error", "drop", or "none" for a list, and a place lies outside.
     """
-    raise NotImplementedError
+    outside = (places < low) | (places >= high)
+    if not outside.any():
+        return places, outside
+    if pad in _FILL:
+        return _FILL[pad](places, low, high), outside
+    if pad == "none" and not is_list:
+        return places[~outside], np.zeros(int((~outside).sum()), dtype=np.bool_)
+    if pad == "shift":
+        return _shift(places, low, high)
+    raise SamplingError(_refusal(places[outside], low, high, pad))
+
+
+def _refusal(outside: IntArray, low: int | IntArray, high: int | IntArray, pad: str) -> str:
+    frames = ", ".join(map(str, outside.flat[:3])) + (", ..." if outside.size > 3 else "")
+    return f"frames {frames} lie outside [{low}, {high}) and pad={pad!r} fills no places"
+
+
+def _constant(places: IntArray, low: int | IntArray, high: int | IntArray) -> IntArray:
+    return np.where((places < low) | (places >= high), -1, places)
+
+
+def _edge(places: IntArray, low: int | IntArray, high: int | IntArray) -> IntArray:
+    return np.minimum(np.maximum(places, low), high - 1)
+
+
+def _reflect_101(places: IntArray, low: int | IntArray, high: int | IntArray) -> IntArray:
+    """Period 2(n-1): the end frames are not repeated; a range of one frame repeats it."""
+    last = high - 1 - low
+    within = (places - low) % np.maximum(2 * last, 1)
+    return low + last - np.abs(last - within)
+
+
+def _reflect_1001(places: IntArray, low: int | IntArray, high: int | IntArray) -> IntArray:
+    """Period 2n: the end frames come twice."""
+    n = high - low
+    within = (places - low) % (2 * n)
+    return low + np.minimum(within, 2 * n - 1 - within)
+
+
+def _wrap(places: IntArray, low: int | IntArray, high: int | IntArray) -> IntArray:
+    return low + (places - low) % (high - low)
+
+
+def _shift(places: IntArray, low: int | IntArray, high: int | IntArray) -> tuple[IntArray, BoolArray]:
+    back = np.maximum(places.max(axis=-1, keepdims=True) - (high - 1), 0)
+    moved = places - back
+    moved = moved + np.maximum(low - moved.min(axis=-1, keepdims=True), 0)
+    outside = moved >= high
+    return _edge(moved, low, high), outside
+
+
+_FILL = {
+    "constant": _constant,
+    "edge": _edge,
+    "reflect_101": _reflect_101,
+    "reflect_1001": _reflect_1001,
+    "wrap": _wrap,
+}
