@@ -1,8 +1,8 @@
 """A keyed permutation of 0..n−1 that needs no table: any place of a shuffled epoch in O(1) time and memory.
 
 A Feistel network over Z_a × Z_b with a·b just above n (Black and Rogaway, "Ciphers with Arbitrary Finite Domains",
-CT-RSA 2002, generalised Feistel with cycle walking). x = l·b + r; each round adds a hash of one half to the other,
-modulo a or b. Whatever the hash, a round is undone by subtracting, so the network is a bijection of 0..a·b−1.
+CT-RSA 2002: generalised Feistel, cycle walking). x = l·b + r; each half round adds a hash of one half to the other,
+modulo a or b. Whatever the hash, a half round is undone by subtracting, so the network is a bijection of 0..a·b−1.
 Values that fall at n or above are fed through again ("walked") until they fall below: that keeps the bijection, and
 since a·b − n < a ≈ √n it hardly ever happens.
 """
@@ -15,67 +15,49 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vidprep.samplers.random import key_bits
+from vidprep.samplers.draws import WordArray, state_of, word, words
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from vidprep.timebase import IntArray
 
-#: Half rounds; even, so that both halves are mixed equally often.
-NUM_ROUNDS = 8
-_MASK = (1 << 64) - 1
-_MUL_1, _MUL_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
+__all__ = ["Permutation"]
 
-
-def _mix(x: int) -> int:
-    """MurmurHash3's 64-bit finaliser (Appleby): a fixed bijection of 64-bit words in which every bit matters."""
-    x = (x ^ (x >> 33)) * _MUL_1 & _MASK
-    x = (x ^ (x >> 33)) * _MUL_2 & _MASK
-    return x ^ (x >> 33)
-
-
-def _mix_many(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """`_mix` of each element."""
-    x = (x ^ (x >> np.uint64(33))) * np.uint64(_MUL_1)
-    x = (x ^ (x >> np.uint64(33))) * np.uint64(_MUL_2)
-    return x ^ (x >> np.uint64(33))
+#: Half rounds, even. With n small the halves carry few bits: below FEW elements more rounds make all n! orders about
+#: equally likely (chi-squared per degree of freedom for n = 5: 23 with 4 half rounds, 6 with 6, 1.1 with 12).
+NUM_ROUNDS = 6
+NUM_ROUNDS_FEW = 16
+FEW = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """A bijection of 0..n−1, picked by round keys.
-
-    Args:
-        n: number of elements.
-        round_keys: NUM_ROUNDS 64-bit words.
-    """
+    """A bijection of 0..n−1, picked by a key; build it with `keyed`."""
 
     n: int
-    round_keys: tuple[int, ...]
+    a: int
+    b: int
+    """a·b ≥ n, a·b − n < a: the halves of the network run over 0..a−1 and 0..b−1"""
+    round_keys: tuple[tuple[int, int], ...]
+    """64-bit words, two half rounds each"""
 
     @classmethod
-    def keyed(cls, n: int, *key: int) -> Permutation:
+    def keyed(cls, n: int, key: tuple[int, ...]) -> Permutation:
         """The permutation of 0..n−1 that belongs to a tuple of integers, such as (seed, epoch)."""
-        return cls(n, tuple(key_bits(*key, n, i) for i in range(NUM_ROUNDS)))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(a, b), as square as can be, with a·b ≥ n and a·b − n < a."""
-        a = isqrt(max(self.n - 1, 0)) + 1
-        return a, -(-self.n // a) or 1
+        a = isqrt(max(n - 1, 0)) + 1
+        state = state_of(key)
+        rounds = range(0, NUM_ROUNDS_FEW if n < FEW else NUM_ROUNDS, 2)
+        return cls(n, a, -(-n // a), tuple((word(state, i), word(state, i + 1)) for i in rounds))
 
     def __call__(self, index: int) -> int:
         """Where `index` goes; IndexError outside 0..n−1."""
         if not 0 <= index < self.n:
             raise IndexError(f"index {index} is outside 0..{self.n - 1}")
-        a, b = self.shape
+        a, b = self.a, self.b
         while True:
             left, right = divmod(index, b)
-            keys = iter(self.round_keys)
-            for key in keys:
-                left = (left + _mix(right ^ key)) % a
-                right = (right + _mix(left ^ next(keys))) % b
+            for key_left, key_right in self.round_keys:
+                left = (left + word(key_left, right)) % a
+                right = (right + word(key_right, left)) % b
             index = left * b + right
             if index < self.n:
                 return index
@@ -91,11 +73,10 @@ class Permutation:
             outside = outside[moved[outside] >= self.n]
         return moved.astype(np.int64)
 
-    def _network(self, x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        a, b = map(np.uint64, self.shape)
+    def _network(self, x: WordArray) -> WordArray:
+        a, b = np.uint64(self.a), np.uint64(max(self.b, 1))
         left, right = x // b, x % b
-        keys = iter(self.round_keys)
-        for key in keys:
-            left = (left + _mix_many(right ^ np.uint64(key)) % a) % a
-            right = (right + _mix_many(left ^ np.uint64(next(keys))) % b) % b
+        for key_left, key_right in self.round_keys:
+            left = (left + words(np.array([key_left], np.uint64), right) % a) % a
+            right = (right + words(np.array([key_right], np.uint64), left) % b) % b
         return left * b + right
