@@ -49,7 +49,7 @@ def state_of(key: Iterable[int]) -> int:
     """State after all elements of the key, each taken modulo 2**64."""
     state = 0
     for element in key:
-        state = word(state, element)
+        state = word(state, int(element))
     return state
 
 
@@ -124,14 +124,15 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class ManyDraws:
-    """`Draw` for many clips: every number is an array over them."""
+    """`Draw` for V clips: every number is an int64[V, 1], or int64[V, F] where each frame has its own."""
 
     states: WordArray
+    """uint64[V, 1]"""
 
-    def below(self, bound: IntArray) -> IntArray:
-        """int64[V]: as `Draw.below`, lane 0."""
-        return below_each(self.states, np.zeros(1, np.int64), np.atleast_1d(bound))
+    def below(self, bound: IntArray | int, lane: int = 0) -> IntArray:
+        """int64[V, 1]: as `Draw.below`."""
+        return below_each(self.states, np.array([lane]), np.atleast_1d(np.asarray(bound)))
 
     def below_each(self, bounds: IntArray) -> IntArray:
         """int64[V, F]: as `Draw.below_each`."""
-        return below_each(self.states[:, None], np.arange(1, bounds.shape[-1] + 1), bounds)
+        return below_each(self.states, np.arange(1, bounds.shape[-1] + 1), bounds)

@@ -45,8 +45,8 @@ class DecodeSpec:
     """value of the pixels of constant padding"""
     span: FrameRange | None = None
     """the same frames as a range, where they are one"""
-    effective_fps: float | None = None
-    """rate at which a time policy really sampled, frames per second"""
+    rate_fps: float | None = None
+    """rate of the grid of times on which a time policy looked, frames per second"""
 
     def __len__(self) -> int:
         return len(self.frame_index)
@@ -58,10 +58,19 @@ class DecodeSpec:
             np.array_equal(self.frame_index, other.frame_index)
             and np.array_equal(self.pts_seconds, other.pts_seconds, equal_nan=True)
             and np.array_equal(self.is_padding, other.is_padding)
-            and (self.fill_value, self.span, self.effective_fps) == (other.fill_value, other.span, other.effective_fps)
+            and (self.fill_value, self.span, self.rate_fps) == (other.fill_value, other.span, other.rate_fps)
         )
 
     __hash__ = None  # type: ignore[assignment]  # holds arrays; equal specs may not share a hash
+
+    @property
+    def effective_fps(self) -> float | None:
+        """Frames per second of the clip: `rate_fps`, else gaps / (last − first time); None where that is undefined."""
+        if self.rate_fps is not None:
+            return self.rate_fps
+        times = self.pts_seconds[~self.is_padding]
+        span = float(times[-1] - times[0]) if len(times) > 1 else 0.0
+        return (len(times) - 1) / span if span > 0 else None
 
     @property
     def unique_frames(self) -> IntArray:
