@@ -15,9 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vidprep.errors import Reason
 from vidprep.indexes.pool import Pool
 from vidprep.indexes.state import HashSet, check_folder, locked, part_paths, read_names, uri_hash
-from vidprep.indexes.worker import Options, Outcome, Task
+from vidprep.indexes.update import Held
+from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
 from vidprep.sources.listing import Item, Rules, list_items
 
@@ -33,10 +35,10 @@ _CHUNK_ITEMS = 1024
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """What a run did. `videos` = `ok` + `failed` + `skipped` (+ `vanished`)."""
+    """What a run did. `videos` = `ok` + `failed` + `skipped`; rows marked `vanished` come on top."""
 
     videos: int = 0
-    """that the run had to do with"""
+    """that the sources gave"""
     ok: int = 0
     """read now"""
     failed: int = 0
@@ -160,27 +162,43 @@ class Run:
             columns = read_names(part, ["status"])
             held.add_new([uri_hash(uri) for uri in columns["uri"]])
             self.summary.failed_before += columns["status"].count("error")
-        for number, unit in enumerate(_units(self._fresh(items, held))):
-            new = [item for item, fresh in unit if fresh]
-            if new:
-                yield self._task(new, self._index / self._name(number))
+        return self._added(
+            marked
+            for codes, chunk in self._mine(items)
+            for marked in zip(chunk, held.add_new(codes).tolist(), strict=True)
+        )
 
     def updates(self, items: Iterable[Item]) -> Iterator[Task]:
-        """Tasks that bring the index up to date."""
-        from vidprep.indexes.update import updates
+        """Tasks that bring the index up to date: new parts first, then each part that changed, rewritten."""
+        held, listed = Held(part_paths(self._index)), HashSet()
+        yield from self._added(
+            (item, first and held.is_new(place, item))
+            for codes, chunk in self._mine(items)
+            for item, place, first in zip(chunk, held.find(codes), listed.add_new(codes).tolist(), strict=True)
+        )
+        if self._shard.number == 0:  # one of the shards looks up what none of them lists
+            held.find_vanished()
+        self.summary.failed_before = held.failed_and_kept()
+        for part, changes in held.changes():
+            self.summary.skipped -= sum(not _is_gone(item) for item in changes.values())
+            yield self._task(list(changes.values()), part, part, list(changes))
 
-        return updates(self, items)
-
-    def _fresh(self, items: Iterable[Item], held: HashSet) -> Iterator[tuple[Item, bool]]:
-        """This shard's items, each with whether it is to be done."""
+    def _mine(self, items: Iterable[Item]) -> Iterator[tuple[list[int], list[Item]]]:
+        """This shard's items and their hashes, a chunk at a time."""
         shard, stream = self._shard, iter(items)
         while chunk := list(islice(stream, _CHUNK_ITEMS)):
-            hashed = [(uri_hash(item.uri), item) for item in chunk]
+            hashed = ((uri_hash(item.uri), item) for item in chunk)
             mine = [(code, item) for code, item in hashed if code % shard.count == shard.number]
-            fresh = held.add_new([code for code, _ in mine])
             self.summary.videos += len(mine)
-            self.summary.skipped += len(mine) - int(fresh.sum())
-            yield from zip((item for _, item in mine), fresh.tolist(), strict=True)
+            yield [code for code, _ in mine], [item for _, item in mine]
+
+    def _added(self, marked: Iterable[tuple[Item, bool]]) -> Iterator[Task]:
+        """New parts: units are cut by place in the listing, so that a run that goes on cuts as the first one did."""
+        for number, unit in enumerate(_units(marked)):
+            new = [item for item, is_new in unit if is_new]
+            self.summary.skipped += len(unit) - len(new)
+            if new:
+                yield self._task(new, self._index / self._name(number))
 
     def _name(self, unit: int) -> str:
         """A free name for the part of a unit; a second one beside it if the listing has changed since."""
@@ -205,8 +223,6 @@ class Run:
     def outcomes(self, tasks: Iterator[Task], workers: int | None) -> Iterator[tuple[Task, Outcome]]:
         """Do the tasks."""
         if workers == 0:
-            from vidprep.indexes.worker import index_batch
-
             yield from ((task, index_batch(task)) for task in tasks)
             return
         first = next(tasks, None)
@@ -224,12 +240,17 @@ class Run:
         self._count(task, outcome)
 
     def _count(self, task: Task, outcome: Outcome) -> None:
-        summary, rows = self.summary, outcome.ok + outcome.failed
+        summary = self.summary
+        gone = outcome.reasons.pop(Reason.VANISHED, 0)
+        failed = outcome.failed - gone
         summary.ok += outcome.ok
-        summary.failed += outcome.failed
+        summary.failed += failed
         summary.frames += outcome.frames
-        summary.added += 0 if task.base else rows
-        summary.updated += rows if task.base else 0
+        summary.vanished += gone
+        if task.base is None:
+            summary.added += outcome.ok + failed
+        else:
+            summary.updated += outcome.ok + failed
         summary.reasons = dict(sorted((Counter(summary.reasons) + outcome.reasons).items()))
 
     def leave_something(self) -> None:
@@ -239,6 +260,10 @@ class Run:
             with PartWriter(self._aside / name):
                 pass
             publish(self._aside / name, self._index / name)
+
+
+def _is_gone(item: Item) -> bool:
+    return item.error is not None and item.error.reason == Reason.VANISHED
 
 
 def _with_first(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

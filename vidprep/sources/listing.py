@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Of files that can hold moving pictures, the rarer and the mostly-audio ones too: such a file gets a row that says so.
 VIDEO_EXTENSIONS = frozenset(
-    "264 265 3g2 3gp amv asf av1 avc avi divx dv f4v flv h261 h263 h264 h265 hevc ismv ivf m1v m2p m2t m2ts m2v m4s m4v "
-    "mjpeg mjpg mk3d mkv mov mp4 mp4v mpe mpeg mpg mpv mts mxf nut obu ogg ogm ogv qt rm rmvb ts vob vp8 vp9 webm wmv "
-    "wtv y4m".split()
+    """
+    264 265 266 3g2 3gp 3gp2 3gpp amv asf av1 avc avi avif avifs cmfa cmft cmfv cr3 dash divx dv evo f4a f4b f4p f4v flc
+    fli flv gxf h261 h263 h264 h265 heic heics heif heifs hevc ismt isma ismv ivf m1v m2p m2t m2ts m2v m4a m4b m4p m4s
+    m4v mj2 mjp2 mjpeg mjpg mk3d mka mkv mod mov mp4 mp4v mpe mpeg mpg mpv mqv mts mxf nsv nut obu oga ogg ogm ogv ogx
+    ps qt rm rmvb tod tp trp ts vc1 vob vp8 vp9 vvc weba webm wm wma wmv wtv y4m
+    """.split()  # noqa: SIM905 - a hundred quoted words are harder to read
 )
 
 
