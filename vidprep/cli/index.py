@@ -24,15 +24,19 @@ if TYPE_CHECKING:
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N shares of the videos, 0 <= I < N.")
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Who runs it.")
-@click.option("--pattern", multiple=True, metavar="GLOB", help="Which names a folder or tar gives, for --pattern '*.mp4'.")
+@click.option(
+    "--pattern", multiple=True, metavar="GLOB", help="Which names a folder or tar gives, for --pattern '*.mp4'."
+)
 @click.option("--column", metavar="NAME", help="The column of csv and parquet lists.")
 @click.option("--checksums", is_flag=True, help="Store a CRC-32 of every sample; reads all bytes.")
 @click.option("--verify-keys", is_flag=True, help="Check every key flag against the sample's own head.")
 @click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="Seconds for one file.")
 @click.option("--memory", "memory_mib", type=int, default=2048, show_default=True, help="MiB for one file.")
 @click.option("--strict", is_flag=True, help="Exit 1 if any video of the index could not be read.")
-@click.option("--json", "as_json", is_flag=True, help="End with one JSON line: videos, ok, failed, skipped, updated, ...")
-def command(  # noqa: PLR0913 - one parameter per option
+@click.option(
+    "--json", "as_json", is_flag=True, help="End with one JSON line: videos, ok, failed, skipped, updated, ..."
+)
+def command(
     sources: tuple[str, ...],
     out: str,
     workers: int | None,

@@ -24,7 +24,9 @@ _FOLDED = {f"colour_{name}" for name in _COLOUR} | {f"error_{name}" for name in 
 @click.argument("path", metavar="FILE|INDEX")
 @click.option("--video", type=int, metavar="N", help="Which video of an INDEX, counted from 0.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("--frames", is_flag=True, help="Also every frame's pts, and the key frames (checked against their bytes).")
+@click.option(
+    "--frames", is_flag=True, help="Also every frame's pts, and the key frames (checked against their bytes)."
+)
 @click.option("--explain", is_flag=True, help="Say how the facts were had and what is odd about the file.")
 def command(path: str, video: int | None, as_json: bool, frames: bool, explain: bool) -> None:
     r"""Show what an index says (or would say) of one video.
@@ -134,7 +136,9 @@ def explanations(row: Row) -> list[str]:
     if claimed is not None and claimed != found:
         lines.append(f"the header claims {claimed} frames; a viewer sees {found}")
     if row["num_samples"] != found:
-        lines.append(f"{row['num_samples'] - found} coded samples are not shown (edit list, hidden pictures, discarded)")
+        lines.append(
+            f"{row['num_samples'] - found} coded samples are not shown (edit list, hidden pictures, discarded)"
+        )
     if row["is_vfr"]:
         lines.append(f"frame times vary (standard deviation {row['jitter_seconds'] * 1000:.1f} ms)")
     if row["num_gaps"]:
@@ -142,5 +146,3 @@ def explanations(row: Row) -> list[str]:
     if row.get("rotation"):
         lines.append(f"to be rotated by {row['rotation']} degrees clockwise for display")
     return lines
-
-

@@ -158,15 +158,13 @@ def _blocks(table: pa.Table) -> Iterator[bytes]:
 
 
 def _lists(table: pa.Table, name: str) -> Any:
-    """row → its list as an array; None where the row or the whole column is null."""
+    """Row → its list as an array; None where the row or the whole column is null."""
     if name not in table.schema.names:
-        return lambda row: None
+        return lambda _row: None
     array = table[name].cast(arrow_schema().field(name).type).combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
     values = array.values.to_numpy()
     offsets = array.offsets.to_numpy().tolist()
     absent = np.asarray(array.is_null()) if array.null_count else None
-    return lambda row: (
-        None if absent is not None and absent[row] else values[offsets[row] : offsets[row + 1]]
-    )
+    return lambda row: None if absent is not None and absent[row] else values[offsets[row] : offsets[row + 1]]

@@ -15,7 +15,7 @@ from vidprep.indexes.worker import conform
 from vidprep.indexes.write import PartWriter, publish, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -32,15 +32,15 @@ def merge_indexes(indexes: Sequence[str | os.PathLike[str]], out: str | os.PathL
     Raises:
         IndexFormatError: an input is no index, or `out` holds parts already.
     """
-    return _rewrite(indexes, out, HashSet())
+    return _rewrite(indexes, out)
 
 
 def compact_index(index: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
     """Write an index anew, in the same order, with fewer and larger parts. Returns and raises as `merge_indexes`."""
-    return _rewrite([index], out, HashSet())
+    return _rewrite([index], out)
 
 
-def _rewrite(indexes: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], taken: HashSet) -> int:
+def _rewrite(indexes: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
     target = Path(os.path.realpath(out))
     check_folder(target)
     if target.is_dir() and part_paths(target):
@@ -48,16 +48,12 @@ def _rewrite(indexes: Sequence[str | os.PathLike[str]], out: str | os.PathLike[s
     parts = [part for index in indexes for part in _parts(Path(os.path.realpath(index)))]
     with locked(target, "merge") as aside:
         folder = aside / "whole"
-        _clear(folder)
-        total = _write_parts(_tables(parts, taken), folder)
+        folder.mkdir()
+        total = _write_parts(_tables(parts), folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         publish(folder, target)  # one rename: readers see the whole index or none
         sync_folder(target.parent)
     return total
-
-
-def _clear(folder: Path) -> None:
-    folder.mkdir()
 
 
 def _parts(index: Path) -> list[Path]:
@@ -67,8 +63,9 @@ def _parts(index: Path) -> list[Path]:
     return parts
 
 
-def _tables(parts: Sequence[Path], taken: HashSet) -> Iterator[pa.Table]:
+def _tables(parts: Sequence[Path]) -> Iterator[pa.Table]:
     """Row groups of the parts, without rows whose uri came before."""
+    taken = HashSet()
     for part in parts:
         fresh = taken.add_new([uri_hash(uri) for uri in read_names(part)["uri"]])
         with parquet.ParquetFile(part) as file:
@@ -91,5 +88,3 @@ def _write_parts(tables: Iterator[pa.Table], folder: Path) -> int:
                 ahead = next(tables, None)
         total, number = total + writer.num_rows, number + 1
     return total
-
-

@@ -8,7 +8,7 @@ import mmap
 import os
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,8 +43,8 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
 
     Args:
         path: the folder that `build_index` wrote.
-        cache_dir: where the cache lies; by default `PATH.vidprep/cache`, or the user's cache folder where that cannot be
-            written.
+        cache_dir: where the cache lies; by default `PATH.vidprep/cache`, or the user's cache folder where that
+            cannot be written.
 
     Raises:
         IndexFormatError: no parts there, a newer schema, or missing columns.
@@ -105,7 +105,7 @@ def _map(path: Path) -> memoryview:
 
 
 def _getter(array: pa.Array) -> Callable[[int], Any]:
-    """row → value; several times faster than Arrow's scalars for numbers and words."""
+    """Row → value; several times faster than Arrow's scalars for numbers and words."""
     if pa.types.is_dictionary(array.type):
         words = array.dictionary.to_pylist()
         return _masked(array, array.indices, lambda value: words[value])
@@ -147,7 +147,7 @@ class VideoRow:
 
     @property
     def status(self) -> str:
-        """"ok" or "error"."""
+        """One of "ok", "error"."""
         return str(self["status"])
 
     @property

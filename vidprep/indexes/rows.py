@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vidprep.errors import MediaError
 from vidprep.records import SampleTable, StreamInfo
 from vidprep.timebase import format_time_base, parse_time_base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vidprep.errors import MediaError
     from vidprep.records import Identity, Video
     from vidprep.timebase import IntArray
 
@@ -144,7 +144,9 @@ def table_of(
 ) -> SampleTable:
     """The sample table that frame columns tell of; the inverse of `frame_values`."""
     ends = np.cumsum(gaps + sizes)
-    return SampleTable(offset=ends - sizes, size=sizes, pts=np.cumsum(pts_deltas), flags=flags, order=order, crc32=crc32)
+    return SampleTable(
+        offset=ends - sizes, size=sizes, pts=np.cumsum(pts_deltas), flags=flags, order=order, crc32=crc32
+    )
 
 
 def info_of(row: Mapping[str, Any]) -> StreamInfo:

@@ -51,7 +51,10 @@ VIDEO_COLUMNS: tuple[Column, ...] = (
         "uri", pa.string(), "", "where it is: absolute local path, `s3://...`, or `SHARD.tar::MEMBER`", required=True
     ),
     _column(
-        "uri_bytes", pa.binary(), "", "the uri's own bytes, only where they are not UTF-8 (`uri` then shows them as \\xNN)"
+        "uri_bytes",
+        pa.binary(),
+        "",
+        "the uri's own bytes, only where they are not UTF-8 (`uri` then shows them as \\xNN)",
     ),
     _column("path", pa.string(), "", "the uri as it was given or found, before it was made absolute"),
     _word("status", '"ok" or "error"', required=True),
@@ -64,7 +67,10 @@ VIDEO_COLUMNS: tuple[Column, ...] = (
     _word("codec", "FFmpeg's name: h264, hevc, vp9, av1, ..."),
     _word("codec_tag", "fourcc, or empty"),
     Column(
-        name="codec_config", type=pa.binary(), unit="", words=True,
+        name="codec_config",
+        type=pa.binary(),
+        unit="",
+        words=True,
         meaning="the decoder's set-up as FFmpeg calls extradata: avcC, hvcC, av1C, ...",
     ),
     _column("nal_length_size", pa.int8(), "bytes", "length prefix of each NAL unit; 0 = start codes, or no NAL units"),
@@ -126,7 +132,11 @@ FRAME_COLUMNS: tuple[Column, ...] = (
     _column("sample_gaps", _INTS, "bytes", "offset − end of the sample before (the first: its offset)", required=True),
     _column("sample_pts_deltas", _INTS, "ticks", "pts − pts of the sample before (the first: its pts)", required=True),
     _column(
-        "sample_flags", pa.list_(pa.int32()), "bits", "1 = key, 2 = shown, 4 = no other picture refers to it", required=True
+        "sample_flags",
+        pa.list_(pa.int32()),
+        "bits",
+        "1 = key, 2 = shown, 4 = no other picture refers to it",
+        required=True,
     ),
     _column("frame_order", _INTS, "rows", "row of each frame; null = shown rows sorted by pts, stable"),
     _column("sample_crc32", pa.list_(pa.uint32()), "", "CRC-32 of each sample's bytes (`--checksums`), else null"),
@@ -154,8 +164,8 @@ def check_part(file: Any, where: str) -> None:
         raise IndexFormatError(f"{where}: not a vidprep index (no {VERSION_KEY} in its metadata)")
     if int(version) > SCHEMA_VERSION:
         raise IndexFormatError(
-            f"{where}: schema version {int(version)} is newer than {SCHEMA_VERSION}, the newest that this vidprep reads; "
-            "upgrade vidprep"
+            f"{where}: schema version {int(version)} is newer than {SCHEMA_VERSION}, the newest this vidprep reads; "
+            "upgrade it"
         )
     names = file.schema_arrow.names
     missing = [column.name for column in COLUMNS if column.required and column.name not in names]

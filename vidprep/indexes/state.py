@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from vidprep.indexes.schema import check_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -52,7 +53,7 @@ def locked(index: Path, name: str) -> Iterator[Path]:
         except BlockingIOError as error:
             raise BlockingIOError(error.errno, "another run is writing this index", str(index)) from error
         for leftover in aside.iterdir():
-            leftover.unlink()
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         yield aside
     finally:
         os.close(fd)

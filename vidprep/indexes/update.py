@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidprep.errors import MediaError, Reason
-from vidprep.indexes.state import part_paths, read_names, uri_hash
+from vidprep.indexes.state import read_names, uri_hash
 from vidprep.indexes.worker import vanished
 from vidprep.records import Identity
 from vidprep.sources.listing import Item
@@ -19,10 +19,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Failures that may be gone the next time, although the file did not change.
-_PASSING = {Reason.TIMEOUT, Reason.OUT_OF_MEMORY, Reason.WORKER_DIED, Reason.UNREADABLE, Reason.NOT_FOUND, Reason.VANISHED}
+_PASSING = {
+    Reason.TIMEOUT,
+    Reason.OUT_OF_MEMORY,
+    Reason.WORKER_DIED,
+    Reason.UNREADABLE,
+    Reason.NOT_FOUND,
+    Reason.VANISHED,
+}
+
 
 class Held:
-    """What an index holds, by place (parts in order, rows in order): a few words per row; and what is to change of it."""
+    """What an index holds, by place (parts, then rows, in order): a few words per row; and what changes."""
 
     def __init__(self, parts: Sequence[Path]) -> None:
         self._parts = list(parts)
@@ -86,6 +94,7 @@ class Held:
         for place, part in zip(places, parts, strict=True):
             yield place, part, place - int(self._starts[part])
 
+
 _IDENTITY = ("size_bytes", "mtime_ns", "etag", "member_offset")
 
 
@@ -124,4 +133,3 @@ def exists(uri: str) -> bool:
     except MediaError as error:
         return error.reason != Reason.NOT_FOUND
     return True
-

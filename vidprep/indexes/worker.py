@@ -28,10 +28,11 @@ from vidprep.indexes.probe import probe_row
 from vidprep.indexes.rows import Row, error_row
 from vidprep.indexes.schema import arrow_schema
 from vidprep.indexes.write import PartWriter, rows_to_table
-from vidprep.sources.listing import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from vidprep.sources.listing import Item
 
 #: position in the batch (−1: none), monotonic seconds at which it was begun
 _BEAT = struct.Struct("qd")
@@ -159,10 +160,11 @@ def _replaced(old: pa.Table, places: list[int], rows: list[Row]) -> pa.Table:
 def conform(table: pa.Table) -> pa.Table:
     """A part's table in the schema of this version; columns that an older one lacks are null."""
     schema = arrow_schema()
+    have = table.schema.names
     columns = [
-        table[name].cast(schema.field(name).type) if name in table.schema.names else pa.nulls(table.num_rows, schema.field(name).type)
-        for name in schema.names
-    ]  # fmt: skip
+        table[field.name].cast(field.type) if field.name in have else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -197,7 +199,7 @@ def _on_alarm(number: int, frame: Any) -> None:
 
 def main(connection_fd: int, beat_fd: int, parent: int) -> None:
     """Serve tasks until the parent goes away."""
-    global _limited  # noqa: PLW0603 - set once, in a process that does nothing else
+    global _limited
     _limited = True
     _die_with(parent)
     signal.signal(signal.SIGALRM, _on_alarm)

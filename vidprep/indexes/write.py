@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from vidprep.indexes.schema import COLUMNS, FRAME_COLUMNS, VIDEO_COLUMNS, Column, arrow_schema, file_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from vidprep.indexes.rows import Row
@@ -28,7 +29,7 @@ _hits = 0
 
 def failpoint(name: str) -> None:
     """For tests: die by SIGKILL at the n-th passing of the point that VIDPREP_FAILPOINT ("name:n") names."""
-    global _hits  # noqa: PLW0603 - the count of a test's switch
+    global _hits
     wanted, _, nth = _FAILPOINT.partition(":")
     if name == wanted:
         _hits += 1
@@ -82,6 +83,7 @@ class PartWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._rows: list[Row] = []
+        self._tables: list[pa.Table] = []
         self._samples = 0
         self._file = path.open("wb")
         self._writer = parquet.ParquetWriter(self._file, arrow_schema(), **_writer_options())
@@ -90,21 +92,32 @@ class PartWriter:
     def add(self, row: Row) -> None:
         """Take one row."""
         self._rows.append(row)
-        self._samples += row.get("num_samples") or 0
-        if self._samples >= ROW_GROUP_SAMPLES:
-            self._flush()
+        self._grow(1, row.get("num_samples") or 0)
 
     def add_table(self, table: pa.Table) -> None:
         """Take rows that are an Arrow table already."""
-        self._flush()
-        self._writer.write_table(table)
-        self.num_rows += table.num_rows
+        self._gather()
+        self._tables.append(table)
+        self._grow(table.num_rows, pc.sum(table["num_samples"]).as_py() or 0)
+
+    def _grow(self, rows: int, samples: int) -> None:
+        self.num_rows += rows
+        self._samples += samples
+        if self._samples >= ROW_GROUP_SAMPLES:
+            self._flush()
+
+    def _gather(self) -> None:
+        if self._rows:
+            self._tables.append(rows_to_table(self._rows))
+            self._rows = []
 
     def _flush(self) -> None:
-        if self._rows:
-            table = rows_to_table(self._rows)
-            self._rows, self._samples = [], 0
-            self.add_table(table)
+        """Write what was taken as one row group."""
+        self._gather()
+        if self._tables:
+            table = pa.concat_tables(self._tables)
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._tables, self._samples = [], 0
 
     def close(self) -> None:
         """Write what is left and sync."""

@@ -147,9 +147,7 @@ def _walk(root: str, rules: Rules) -> Iterator[Item]:
         yield from _walk_folder(root, links.pop(0), rules, seen, links)
 
 
-def _walk_folder(
-    root: str, folder: str, rules: Rules, seen: set[tuple[int, int]], links: list[str]
-) -> Iterator[Item]:
+def _walk_folder(root: str, folder: str, rules: Rules, seen: set[tuple[int, int]], links: list[str]) -> Iterator[Item]:
     """Files of a folder in sorted order, then its sub-folders; an explicit stack, as trees may be deep."""
     stack = [folder]
     while stack:

@@ -22,7 +22,7 @@ _MAX_ATTEMPTS = 5
 
 @lru_cache(maxsize=8)
 def filesystem(scheme: str) -> Any:
-    """The store's file system, set up from the environment (AWS_*, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS)."""
+    """The store's file system, set up from the environment (AWS_*, GOOGLE_APPLICATION_CREDENTIALS)."""
     if scheme == "gs":
         return fs.GcsFileSystem()
     return fs.S3FileSystem(

@@ -145,7 +145,7 @@ def list_members(archive: Source) -> list[Member]:
 
 
 def _check_end(archive: Source, offset: int) -> None:
-    """tarfile stops without a word at a header that is none."""
+    """Tarfile stops without a word at a header that is none."""
     block = archive.read_at(offset, tarfile.BLOCKSIZE)
     if block.strip(b"\0"):
         _warn(archive, "is damaged; members after it are left out", offset)
