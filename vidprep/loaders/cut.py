@@ -37,6 +37,10 @@ REMOTE_MAX_GAP_BYTES = 1 << 20
 #: Ranges that are asked of an object store at the same time.
 REMOTE_READS_IN_FLIGHT = 32
 
+#: Codecs in which no picture that follows a key picture in presentation refers to one that precedes it:
+#: leading pictures of HEVC and VVC (ITU-T H.265 3.65, H.266 3.73), B pictures of MPEG-1/2.
+LEADING_ARE_UNREFERENCED = frozenset({"hevc", "vvc", "mpeg1video", "mpeg2video"})
+
 #: Bytes of a sample's head that tell its picture type.
 HEAD_BYTES = 4096
 
@@ -64,6 +68,10 @@ class Packet:
     row: int
     data: bytes
     key: bool
+    pts: int = 0
+    """ticks of the stream's time base"""
+    shown: bool = True
+    """its picture is a frame that a viewer sees"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +346,7 @@ def _false_starts(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> lis
 def _without_false_claims(
     video: VideoLike, reader: _RangeReader | _DemuxReader, keys: IntArray, false: list[int]
 ) -> IntArray:
-    """`keys` less the false ones and those before them whose heads deny the claim too, up to the first that does not."""
+    """`keys` less the false ones and those before them, up to the first whose head does not deny the claim."""
     dropped = set(false)
     for row in false:
         for key in keys[: int(np.searchsorted(keys, row))][::-1].tolist():
@@ -374,14 +382,17 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 
 def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _RangeReader | _DemuxReader) -> Cut:
     flags = video.table.flags[plan.rows]
-    keys = ((flags & SampleFlag.KEY) != 0).tolist()
+    leading = _leading_rows(video.table, plan)
     skip = _unneeded(video.info, plan, flags, payloads)
-    packets = tuple(
-        Packet(row=row, data=data, key=key)
-        for row, data, key, unneeded in zip(plan.rows.tolist(), payloads, keys, skip.tolist(), strict=True)
-        if not unneeded
-    )  # fmt: skip
+    if video.info.codec in LEADING_ARE_UNREFERENCED:
+        skip |= np.isin(plan.rows, leading)
     kept = plan.rows[~skip]
+    columns = (kept, flags[~skip] & SampleFlag.KEY != 0, video.table.pts[kept], flags[~skip] & SampleFlag.SHOWN != 0)
+    data = (payload for payload, unneeded in zip(payloads, skip.tolist(), strict=True) if not unneeded)
+    packets = tuple(
+        Packet(row=row, data=payload, key=key, pts=pts, shown=shown)
+        for payload, row, key, pts, shown in zip(data, *(column.tolist() for column in columns), strict=True)
+    )
     return Cut(
         uri=video.uri,
         info=video.info,
@@ -392,7 +403,7 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _
         num_bytes_read=reader.num_bytes,
         num_bytes_candidates=int(video.table.size[plan.rows].sum()),
         segment_starts=tuple(np.searchsorted(kept, plan.segments[:, 0]).tolist()),
-        leading_rows=_leading_rows(video.table, plan),
+        leading_rows=frozenset(leading.tolist()),
     )
 
 
@@ -410,10 +421,9 @@ def _unneeded(
     return unneeded
 
 
-def _leading_rows(table: SampleTable, plan: CutPlan) -> frozenset[int]:
+def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
+    """Unwanted rows that are shown before the key row that their segment starts from."""
     lengths = plan.segments[:, 1] - plan.segments[:, 0] + 1
     start_pts = np.repeat(table.pts[plan.segments[:, 0]], lengths)
     leading = plan.rows[table.pts[plan.rows] < start_pts]
-    return frozenset(np.setdiff1d(leading, plan.frame_rows).tolist())
-
-
+    return np.setdiff1d(leading, plan.frame_rows) if len(leading) else leading

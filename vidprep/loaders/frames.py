@@ -110,5 +110,3 @@ def rotated(pictures: npt.NDArray[np.uint8], degrees_clockwise: int) -> npt.NDAr
 
 def _to_numpy(pictures: Any) -> npt.NDArray[np.uint8]:
     return pictures if isinstance(pictures, np.ndarray) else np.asarray(pictures.cpu())
-
-

@@ -11,6 +11,7 @@ from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.decoders import open_decoder
+from vidprep.loaders.packet_forms import av_packet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vidprep.loaders.cut import Cut, Packet
-    from vidprep.records import StreamInfo
 
     Pictures = npt.NDArray[np.uint8]
 
@@ -175,16 +175,3 @@ def _drained(decoder: Any, damage: _Damage) -> Iterator[Any]:
         if not frames:
             return
         yield from frames
-
-
-def av_packet(packet: Packet) -> Any:
-    """The packet for FFmpeg, its row as pts and dts: a decoder passes them on to the picture."""
-    out = av.Packet(packet.data)
-    out.pts = out.dts = packet.row
-    out.is_keyframe = packet.key
-    return out
-
-
-def supports(info: StreamInfo) -> bool:
-    """Whether FFmpeg has a decoder for the stream's codec."""
-    return info.codec in av.codecs_available
