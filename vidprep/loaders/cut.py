@@ -125,7 +125,7 @@ def plan_cut(
         wrong = int(frames[0] if frames[0] < 0 else frames[-1])
         raise DecodeError(f"the video has {table.num_frames} frames", frame_index=wrong)
     frame_rows = table.frame_rows[frames]
-    segments = _segments(table, frame_rows, table.key_rows if key_rows is None else key_rows)
+    segments = _segments(table, frame_rows, key_rows)
     rows = _concatenated_ranges(segments[:, 0], segments[:, 1] + 1)
     reads = _merged(table.offset[rows], table.size[rows], max_gap_bytes)
     return CutPlan(frames=frames, frame_rows=frame_rows, rows=rows, segments=segments, reads=reads)
@@ -191,23 +191,32 @@ def _distinct(frames: IntArray) -> IntArray:
     return np.unique(frames)
 
 
-def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray) -> IntArray:
-    """int64[s, 2] disjoint first and last rows, ascending.
+def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = None) -> IntArray:
+    """int64: the row from which decoding must start to give each of `rows`.
 
     A frame shown before its key frame belongs to an open GOP: its references lie in the GOP before. Rows before
     the first key row start at row 0.
     """
-    if len(rows) == 0:
-        return np.zeros((0, 2), np.int64)
-    keys = key_rows if len(key_rows) and key_rows[0] == 0 else np.concatenate(([0], key_rows))
+    keys = table.key_rows if key_rows is None else key_rows
+    if len(keys) == 0 or keys[0] != 0:
+        keys = np.concatenate((np.zeros(1, np.int64), keys))
     place = np.searchsorted(keys, rows, side="right") - 1
     leading = table.pts[rows] < table.pts[keys[place]]
-    starts = keys[np.maximum(place - leading, 0)]
+    starts: IntArray = keys[np.maximum(place - leading, 0)]
+    return starts
+
+
+def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> IntArray:
+    """int64[s, 2] disjoint first and last rows, ascending."""
+    if len(rows) == 0:
+        return np.zeros((0, 2), np.int64)
+    starts = start_rows(table, rows, key_rows)
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(rows[order])
     first = np.concatenate(([True], starts[1:] > ends[:-1]))
     last = np.concatenate((first[1:], [True]))
-    return np.stack((starts[first], ends[last]), axis=1)
+    segments: IntArray = np.stack((starts[first], ends[last]), axis=1)
+    return segments
 
 
 def _concatenated_ranges(starts: IntArray, stops: IntArray) -> IntArray:

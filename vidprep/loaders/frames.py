@@ -8,18 +8,21 @@ import numpy as np
 
 from vidprep.containers import parse_container
 from vidprep.errors import DecodeError, MediaError
-from vidprep.loaders.cut import open_indexed, read_cut
+from vidprep.loaders.cut import open_indexed, read_cut, start_rows
 from vidprep.records import Video
 from vidprep.sources import open_source
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from vidprep.records import VideoLike
     from vidprep.timebase import IntArray
+
+#: Coded bytes that are held at a time where many frames are decoded.
+GROUP_BYTES = 64 << 20
 
 ENGINES = ("auto", "cpu", "nvdec", "dali")
 
@@ -96,6 +99,25 @@ def make_engine(name: str, *, size: tuple[int, int] | None = None, colour_defaul
     return closing(CpuEngine(size=size, colour_default=colour_default))
 
 
+def iter_groups(video: VideoLike, frames: IntArray, *, max_bytes: int = GROUP_BYTES) -> Iterator[IntArray]:
+    """Ascending frames in runs that share no GOP, each of about `max_bytes` of coded samples (one GOP at least)."""
+    table = video.table
+    if len(frames) == 0:
+        return
+    rows = table.frame_rows[frames]
+    starts = start_rows(table, rows)
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(table.size)))
+    cost = before[rows + 1] - before[starts]
+    edges = np.flatnonzero(starts[1:] != starts[:-1]) + 1
+    begin, spent = 0, 0
+    for edge, previous in zip(edges.tolist(), [0, *edges.tolist()], strict=False):
+        spent += int(cost[previous:edge].max())
+        if spent >= max_bytes:
+            yield frames[begin:edge]
+            begin, spent = edge, 0
+    yield frames[begin:]
+
+
 def gathered(pictures: npt.NDArray[np.uint8], have: IntArray, want: IntArray) -> npt.NDArray[np.uint8]:
     """Pictures of the distinct frames `have` (ascending), in the order and number of `want`."""
     if len(have) == len(want) and bool((have == want).all()):
@@ -106,6 +128,29 @@ def gathered(pictures: npt.NDArray[np.uint8], have: IntArray, want: IntArray) ->
 def rotated(pictures: npt.NDArray[np.uint8], degrees_clockwise: int) -> npt.NDArray[np.uint8]:
     """(F, H, W, 3) pictures turned by 0, 90, 180 or 270 degrees."""
     return np.ascontiguousarray(np.rot90(pictures, k=-degrees_clockwise // 90, axes=(1, 2)))
+
+
+def iter_frames(
+    video: VideoLike, frames: IntArray, *, engine: Any, max_bytes: int = GROUP_BYTES
+) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    """(frame index, RGB uint8 (H, W, 3)) of each of the distinct ascending frames, in bounded memory.
+
+    Args:
+        video: a probed file or a row of an index.
+        frames: int64[f] indices from 0, ascending, no repeats.
+        engine: what decodes; one that can give frames one by one (`iter_decode`) is asked to.
+        max_bytes: coded bytes held at a time; one GOP is held whole.
+
+    Raises:
+        DecodeError, MediaError: as read_frames; frames before have been given by then.
+    """
+    with open_indexed(video) as source:
+        for group in iter_groups(video, frames, max_bytes=max_bytes):
+            cut = read_cut(video, source, group)
+            one_by_one = getattr(engine, "iter_decode", None)
+            pictures = one_by_one(cut) if one_by_one else enumerate(_to_numpy(engine.decode(cut)))
+            for place, picture in pictures:
+                yield int(cut.frames[place]), picture
 
 
 def _to_numpy(pictures: Any) -> npt.NDArray[np.uint8]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Pictures = npt.NDArray[np.uint8]
 
 
+#: Pictures that a decoder may hold back: 16 in H.264 and HEVC, more with threads and in libdav1d.
+MAX_DELAYED_PICTURES = 256
+
+
 class CpuEngine:
     """Decodes cuts with FFmpeg's software decoders.
 
@@ -110,7 +114,7 @@ def _pictures(decoder: Any, cut: Cut, segment: tuple[Packet, ...]) -> Iterator[t
     for packet in segment:
         for frame in _fed(decoder, packet, damage):
             yield from damage.checked(frame)
-    for frame in _drained(decoder, damage):
+    for frame in _drained(decoder):
         yield from damage.checked(frame)
     decoder.flush_buffers()
 
@@ -162,10 +166,9 @@ def _fed(decoder: Any, packet: Packet, damage: _Damage) -> list[Any]:
         return []
 
 
-def _drained(decoder: Any, damage: _Damage) -> Iterator[Any]:
-    """The pictures that the decoder still holds."""
-    del damage
-    while True:
+def _drained(decoder: Any) -> Iterator[Any]:
+    """The pictures that the decoder still holds. What it cannot give is missed by whoever counts."""
+    for _ in range(MAX_DELAYED_PICTURES):
         try:
             frames = decoder.decode(None)
         except av.EOFError:

@@ -25,7 +25,7 @@ def open_decoder(info: StreamInfo, uri: str, *, num_threads: int = 1) -> Iterato
         num_threads: threads that the decoder may use.
     """
     try:
-        context = av.CodecContext.create(info.codec, "r")
+        context: Any = av.CodecContext.create(info.codec, "r")
     except (av.codec.codec.UnknownCodecError, ValueError) as error:
         raise DecodeError(f"FFmpeg has no decoder for {info.codec}", uri=uri) from error
     context.width, context.height = info.coded_width or info.width, info.coded_height or info.height
