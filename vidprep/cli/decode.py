@@ -63,7 +63,7 @@ def parse_frames(text: str) -> slice | list[int]:
 @click.command(epilog="Example: vidprep decode clip.mp4 --frames 0,7,33 -o frames.npy")
 @click.argument("file")
 @click.option(
-    "--frames", type=FramesType(), required=True, help="all, a list 0,7,33 (negative = from the end), or A:B:S."
+    "--frames", required=True, callback=_frames_option, help="all, a list 0,7,33 (negative = from the end), or A:B:S."
 )
 @click.option("--engine", type=click.Choice(["auto", "cpu", "nvdec", "dali"]), default="auto", show_default=True)
 @click.option("--rotate", is_flag=True, help="Turn the pictures as the container says they are shown.")

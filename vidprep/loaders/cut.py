@@ -223,7 +223,8 @@ def _concatenated_ranges(starts: IntArray, stops: IntArray) -> IntArray:
     """The integers of [start, stop) for each pair, one after the other."""
     lengths = stops - starts
     before = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - before, lengths)
+    integers: IntArray = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - before, lengths)
+    return integers
 
 
 def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple[int, int], ...]:
