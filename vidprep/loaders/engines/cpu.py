@@ -70,7 +70,7 @@ class CpuEngine:
         convert = RgbConverter(size=self.size, colour_default=self.colour_default)
         wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         expected = 0
-        with open_decoder(cut.info, cut.uri, num_threads=self.num_threads) as decoder:
+        with open_decoder(cut.info, cut.uri, reorder_depth=reorder_depth(cut), num_threads=self.num_threads) as decoder:
             for segment in cut.segments:
                 for row, frame in _pictures(decoder, cut, segment):
                     place = wanted.get(row)
@@ -95,6 +95,16 @@ class CpuEngine:
                 uri=cut.uri,
                 frame_index=int(cut.frames[place]),
             )
+
+
+def reorder_depth(cut: Cut) -> int:
+    """Most pictures that precede another in decode order and follow it in presentation order."""
+    depth = 0
+    for segment in cut.segments:
+        pts = np.array([packet.pts for packet in segment])
+        rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
+        depth = max(depth, int((np.arange(len(rank)) - rank).max(initial=0)))
+    return depth
 
 
 def _raise_missing(cut: Cut, expected: int, seen: int | None) -> None:
