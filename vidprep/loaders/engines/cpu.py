@@ -10,7 +10,7 @@ import numpy as np
 from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
-from vidprep.loaders.engines.decoders import open_decoder
+from vidprep.loaders.engines.decoders import open_decoder, restart
 from vidprep.loaders.packet_forms import av_packet
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _pictures(decoder: Any, cut: Cut, segment: tuple[Packet, ...]) -> Iterator[t
             yield from damage.checked(frame)
     for frame in _drained(decoder):
         yield from damage.checked(frame)
-    decoder.flush_buffers()
+    restart(decoder)
 
 
 class _Damage:

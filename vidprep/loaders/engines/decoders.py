@@ -57,6 +57,13 @@ def open_decoder(info: StreamInfo, uri: str, *, reorder_depth: int = 0, num_thre
         yield _with_threads(_from_header(container, info, uri), num_threads)
 
 
+def restart(decoder: Any) -> None:
+    """Make a decoder forget all pictures, ready to start at a key frame."""
+    depth = decoder.reorder_depth
+    decoder.flush_buffers()
+    decoder.reorder_depth = depth  # a flush may make FFmpeg guess anew
+
+
 def _from_facts(info: StreamInfo, uri: str) -> Any:
     try:
         context: Any = av.CodecContext.create(info.codec, "r")
