@@ -92,5 +92,6 @@ def _from_header(container: Any, info: StreamInfo, uri: str) -> Any:
 
 def _with_threads(context: Any, num_threads: int) -> Any:
     context.thread_count = num_threads
+    context.options = {"err_detect": "explode"}
     context.thread_type = "NONE" if num_threads == 1 else "AUTO"
     return context
