@@ -1,0 +1,5 @@
+"""All policies, wherever they live."""
+
+from vidprep.samplers.policy import Policy
+
+__all__ = ["Policy"]
