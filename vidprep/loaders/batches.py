@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,18 @@ class LoadedClip:
     num_pictures: int = 0
     """coded pictures decoded, wanted or not"""
     failures: tuple[Failure, ...] = ()
+    is_filler: bool = False
+    """fills up the last batch"""
+    is_missing: bool = False
+    """could not be had"""
+
+    def as_filler(self) -> LoadedClip:
+        """The clip, marked as one that only fills up a batch; its failures belong to its own place."""
+        return replace(self, is_filler=True, failures=())
+
+    def without_pixels(self) -> LoadedClip:
+        """The clip without its frames, which the graph has taken over."""
+        return replace(self, frames=None)
 
 
 def assemble(clips: Sequence[LoadedClip], frames: Any) -> ClipBatch:
@@ -71,7 +83,7 @@ def assemble(clips: Sequence[LoadedClip], frames: Any) -> ClipBatch:
     pts, index = np.full(shape, np.nan), np.full(shape, -1, np.int64)
     padding = np.ones(shape, bool)
     for row, clip in enumerate(clips):
-        if clip.frames is not None:
+        if not clip.is_missing:
             n = len(clip.spec)
             pts[row, :n], index[row, :n] = clip.spec.pts_seconds, clip.spec.frame_index
             padding[row, :n] = clip.spec.is_padding
@@ -80,7 +92,7 @@ def assemble(clips: Sequence[LoadedClip], frames: Any) -> ClipBatch:
         pts_seconds=pts,
         frame_index=index,
         is_padding=padding,
-        is_valid=np.array([clip.frames is not None for clip in clips]),
+        is_valid=np.array([not (clip.is_missing or clip.is_filler) for clip in clips]),
         video=np.array([clip.video for clip in clips], np.int64),
         labels=tuple(clip.labels for clip in clips),
         clip=np.array([clip.position for clip in clips], np.int64),

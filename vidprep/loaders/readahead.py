@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from concurrent.futures import Future
 
 T = TypeVar("T")
@@ -19,7 +19,9 @@ R = TypeVar("R")
 POLL_SECONDS = 0.2
 
 
-def ordered(work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int) -> Iterator[R]:
+def ordered(
+    work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int
+) -> Generator[R, None, None]:
     """`work(item)` of each item, in the order of the items, at most `depth` of them begun and not yet taken.
 
     An error of `work` is raised where its result was due. Closing the iterator, or leaving it by an exception, cancels

@@ -19,6 +19,7 @@ import numpy as np
 
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
+from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
 from vidprep.loaders.packet_forms import elementary_packets
 
@@ -88,6 +89,7 @@ class NvdecEngine:
     ) -> None:
         torch, self._nvc = _import_torch(), _import_nvc()
         self._device = torch.device(device)
+        self.num_decoders = num_decoders
         self._context = _primary_context(torch, self._device)
         self._colour_default = colour_default
         self._pool: DecoderPool[StreamKind, _Session] = DecoderPool(self._new_session, num_decoders)
@@ -119,6 +121,7 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut) -> Any:
+        cut = without_leading(cut)
         packets = elementary_packets(cut)
         with self._pool.lend(_kind(cut.info)) as session:
             pictures, finished = session.decode(cut, packets, self._tagged(cut.info))
