@@ -72,9 +72,8 @@ class FrameList(IndexPolicy):
         if self.frames:
             return super()._place(timeline, low, high, draw, clip)
         clock = clock_of(timeline, low, high)
-        asked = (clock.ticks(time) for time in self.seconds if isinstance(time, Fraction))
-        grids = (Grid(ticks.numerator, 0, ticks.denominator, 1) for ticks in asked)
-        return Places(np.concatenate([clock.places(grid, self.mode) for grid in grids]))
+        asked = (clock.ticks(Fraction(time)) for time in self.seconds)
+        return Places(np.concatenate([clock.places(Grid.of(ticks), self.mode) for ticks in asked]))
 
     def _is_rectangular(self) -> bool:
         return bool(self.frames)
@@ -321,10 +320,21 @@ class Delta(IndexPolicy):
         if self.offsets:
             return low + anchor + np.array(self.offsets, dtype=np.int64)
         clock = clock_of(timeline, low, high)
-        base = timeline.pts[min(max(low + anchor, low), high - 1)].item()
+        base = int(timeline.pts[min(max(low + anchor, low), high - 1)])
         asked = [base + Fraction(delta) / timeline.time_base for delta in self.seconds]
-        grids = (Grid(ticks.numerator, 0, ticks.denominator, 1) for ticks in asked)
-        return np.concatenate([clock.places(grid, "nearest") for grid in grids])
+        places = np.concatenate([clock.places(Grid.of(ticks), "nearest") for ticks in asked])
+        if self.tolerance_seconds is not None:
+            self._check_near(timeline, low, high, places, asked)
+        return places
+
+    def _check_near(self, timeline: Timeline, low: int, high: int, places: IntArray, asked: list[Fraction]) -> None:
+        limit = Fraction(self.tolerance_seconds or 0) / timeline.time_base
+        for place, ticks in zip(places.tolist(), asked, strict=True):
+            if low <= place < high and abs(int(timeline.pts[place]) - ticks) > limit:
+                away = float(abs(int(timeline.pts[place]) - ticks) * timeline.time_base)
+                raise SamplingError(
+                    f"delta: frame {place}, the nearest, is {away:g} s away; tolerance_seconds={self.tolerance_seconds}"
+                )
 
     def _anchor(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> int:
         n = high - low
@@ -336,8 +346,7 @@ class Delta(IndexPolicy):
         return first + (clip if self.mode == "every" else draw.below(end - first))
 
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
-        places = self._around(timeline, low, high, self._anchor(timeline, low, high, draw, clip))
-        return Places(places)
+        return Places(self._around(timeline, low, high, self._anchor(timeline, low, high, draw, clip)))
 
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         if self.at is not None:

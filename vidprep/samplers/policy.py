@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -213,9 +214,11 @@ class Policy(ABC):
         return FrameRange(first, len(places.frames), places.stride or 1, self.pad) if can_say else None
 
     def to_dict(self) -> dict[str, Any]:
-        """{"name": ..., parameter: value, ...}, what equals its default left out; `parse_policy` reads it back."""
-        chosen = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        return {"name": self.name, **chosen}
+        """{"name": ..., parameter: value, ...} as JSON holds it, what equals its default left out; `parse_policy` reads it back."""
+        chosen = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {"name": self.name} | {
+            f.name: _plain(chosen[f.name]) for f in fields(self) if chosen[f.name] != f.default
+        }
 
     def to_text(self) -> str:
         """NAME:key=value,...; `parse_policy` reads it back."""
@@ -223,8 +226,15 @@ class Policy(ABC):
         return ":".join([self.name, ",".join(pairs)]) if pairs else self.name
 
 
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
 def _text_of(value: object) -> str:
-    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    """Entries of a list are parted by "/", so that a fraction among them is written num:den."""
+    return "/".join(str(entry).replace("/", ":") for entry in value) if isinstance(value, list) else str(value)
 
 
 def _window(timeline: Timeline, within: Within | None) -> Within:

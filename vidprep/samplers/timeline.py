@@ -34,6 +34,11 @@ class Grid:
     den: int
     count: int
 
+    @classmethod
+    def of(cls, ticks: Fraction) -> Grid:
+        """One time."""
+        return cls(ticks.numerator, 0, ticks.denominator, 1)
+
     def numerators(self, factor: int = 1) -> IntArray:
         """first + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
         k = np.arange(self.count)
