@@ -1,8 +1,8 @@
 """The cut: the fewest bytes and coded samples that give the wanted frames of one video.
 
 A decoder that is to show frame i starts at the key row that covers i and is fed every row up to the one that gives i.
-Wanted frames that share a key row share a *segment*; segments that do not touch are decoded apart, so that a few frames
-spread over a long video cost their own groups of pictures (GOPs) and nothing between.
+Wanted frames that share a key row share a *segment*; so do those whose rows follow each other without a gap. Segments
+are decoded apart, so that a few frames spread over a long video cost their own groups of pictures (GOPs) and no more.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> 
     starts = start_rows(table, rows, key_rows)
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(rows[order])
-    first = np.concatenate(([True], starts[1:] > ends[:-1]))
+    first = np.concatenate(([True], starts[1:] > ends[:-1] + 1))
     last = np.concatenate((first[1:], [True]))
     segments: IntArray = np.stack((starts[first], ends[last]), axis=1)
     return segments
@@ -393,7 +393,7 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _RangeReader | _DemuxReader) -> Cut:
     flags = video.table.flags[plan.rows]
     leading = _leading_rows(video.table, plan)
-    skip = _unneeded(video.info, plan, flags, payloads)
+    skip = _unneeded(video.info, plan, flags, payloads) | (video.table.size[plan.rows] == 0)
     if video.info.codec in LEADING_ARE_UNREFERENCED:
         skip |= np.isin(plan.rows, leading)
     kept = plan.rows[~skip]

@@ -219,7 +219,9 @@ def av_packet(packet: Packet) -> Any:
     """The packet for FFmpeg, its row as pts and dts: a decoder passes them on to the picture."""
     import av
 
-    out = av.Packet(packet.data)
+    # Not Packet(data): that lends FFmpeg Python's own memory, without the zero padding that its bit readers run into.
+    out = av.Packet(len(packet.data))
+    out.update(packet.data)
     out.pts = out.dts = packet.row
     out.is_keyframe = packet.key
     return out

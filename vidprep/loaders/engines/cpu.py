@@ -10,7 +10,7 @@ import numpy as np
 from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
-from vidprep.loaders.engines.decoders import open_decoder
+from vidprep.loaders.engines.decoders import open_decoder, restart
 from vidprep.loaders.packet_forms import av_packet
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class CpuEngine:
         convert = RgbConverter(size=self.size, colour_default=self.colour_default)
         wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         expected = 0
-        with open_decoder(cut.info, cut.uri, num_threads=self.num_threads) as decoder:
+        with open_decoder(cut.info, cut.uri, reorder_depth=reorder_depth(cut), num_threads=self.num_threads) as decoder:
             for segment in cut.segments:
                 for row, frame in _pictures(decoder, cut, segment):
                     place = wanted.get(row)
@@ -97,6 +97,16 @@ class CpuEngine:
             )
 
 
+def reorder_depth(cut: Cut) -> int:
+    """Most pictures that precede another in decode order and follow it in presentation order."""
+    depth = 0
+    for segment in cut.segments:
+        pts = np.array([packet.pts for packet in segment])
+        rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
+        depth = max(depth, int((np.arange(len(rank)) - rank).max(initial=0)))
+    return depth
+
+
 def _raise_missing(cut: Cut, expected: int, seen: int | None) -> None:
     what = "the decoder gave no picture for it" if seen is None else (
         f"the decoder gave frame {int(cut.frames[seen])} where this one was due"
@@ -116,7 +126,7 @@ def _pictures(decoder: Any, cut: Cut, segment: tuple[Packet, ...]) -> Iterator[t
             yield from damage.checked(frame)
     for frame in _drained(decoder):
         yield from damage.checked(frame)
-    decoder.flush_buffers()
+    restart(decoder)
 
 
 class _Damage:
