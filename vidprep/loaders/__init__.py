@@ -6,12 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vidprep.loaders.batches import ClipBatch
+    from vidprep.loaders.clip_loader import ClipLoader
     from vidprep.loaders.frames import read_frames
 
-__all__ = ["read_frames"]
+__all__ = ["ClipBatch", "ClipLoader", "read_frames"]
 
 #: name → module that has it; imported when it is asked for, since each brings a decoder along
-_HOMES = {"read_frames": "vidprep.loaders.frames"}
+_HOMES = {
+    "ClipBatch": "vidprep.loaders.batches",
+    "ClipLoader": "vidprep.loaders.clip_loader",
+    "read_frames": "vidprep.loaders.frames",
+}
 
 
 def __getattr__(name: str) -> Any:
