@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,12 +38,15 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     - first_not_sync: the first one is not
     - single_sync: only the first one, in a long HEVC or VVC track (CRA pictures need not be listed)
     - duplicate_times: neighbours with one time, of a codec whose samples may hold no picture or one field
+    - demuxer_keys: FFmpeg's key flags, which gradual recovery points have too
     - uneven_times: a gap far below the others, of a codec whose hidden frames may be samples (VP8, VP9)
     """
     codec, table = parsed.info.codec, parsed.table
     if parsed.keys_verified or not len(table) or codec in INTRA_ONLY or not is_understood(codec):
         return ()
     doubts = _sync_doubts(parsed, table.flags & SampleFlag.KEY)
+    if parsed.method == "demux":
+        doubts.append("demuxer_keys")
     if codec in ("h264", "hevc", "vvc"):
         if bool((table.pts[1:] == table.pts[:-1]).any()):
             doubts.append("duplicate_times")
@@ -94,11 +98,12 @@ def verify(parsed: ParsedVideo, read_at: ReadAt, *, doubts: tuple[str, ...] = ()
 
 
 def _facts_by_demuxing(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
+    """Facts of each row, from the packets of a second pass over the file; rows that it does not reach stay unknown."""
     from vidprep.containers import demux  # imports PyAV, which is slow to load
 
-    del size_bytes
-    del demux, read_at
-    return []
+    packets = islice(demux.iter_packets(read_at, size_bytes), len(parsed.table))
+    facts = [sample_facts(parsed.info, packet.data) for packet in packets]
+    return facts + [SampleFacts()] * (len(parsed.table) - len(facts))
 
 
 def _facts_of_ranges(info: StreamInfo, table: SampleTable, read_at: ReadAt) -> list[SampleFacts]:
@@ -139,10 +144,11 @@ def apply_facts(parsed: ParsedVideo, facts: Sequence[SampleFacts]) -> ParsedVide
     if not any(fact.key is not None for fact in facts):
         return parsed
     flags = parsed.table.flags.copy()
-    _correct_shown(flags, facts)
     _correct_disposable(flags, facts)
     warnings = _correct_keys(flags, facts)
-    warnings += _hide_undecodable_start(flags, facts, parsed.table)
+    if parsed.method != "demux":  # there the decoder itself has told which rows give a frame
+        _correct_shown(flags, facts)
+        warnings += _hide_undecodable_start(flags, facts, parsed.table)
     table = replace(parsed.table, flags=flags, order=_shown_order(parsed.table.order, flags))
     return replace(parsed, table=table, keys_verified=True, warnings=parsed.warnings + tuple(warnings))
 
