@@ -179,8 +179,9 @@ def _h264_fields(sps: H264Sps) -> Fields:
 
 
 def _h264_pix_fmt(sps: H264Sps) -> str:
+    """FFmpeg gives monochrome out as 4:2:0."""
     return _pix_fmt(
-        CHROMA[sps.chroma_format_idc], sps.bit_depth, rgb=sps.vui.matrix == 0, full_range=sps.vui.full_range == 1
+        CHROMA[sps.chroma_format_idc or 1], sps.bit_depth, rgb=sps.vui.matrix == 0, full_range=sps.vui.full_range == 1
     )
 
 
