@@ -82,7 +82,6 @@ def _opened(clip: Clip) -> tuple[av.VideoCodecContext, av.VideoFrame]:
         ("libx265", "gray", {"x265-params": "log-level=none"}, "no"),
         ("libvpx", "yuv420p", {}, "yes"),
         ("libvpx-vp9", "yuv420p", {}, "yes"),
-        ("libvpx-vp9", "yuv420p10le", {"profile": "2"}, "some"),
         ("libvpx-vp9", "yuv444p", {}, "no"),
         ("libsvtav1", "yuv420p", {"preset": "12"}, "some"),
         ("libsvtav1", "yuv420p10le", {"preset": "12"}, "some"),
