@@ -58,7 +58,7 @@ def command(
     if sheet and path is None:
         raise click.UsageError("--sheet needs a FILE or an INDEX")
     try:
-        policy = _policy(policy_text, pad, compat)
+        policy = policy_of(policy_text, pad, compat)
         if path is not None and _is_index(path):
             _sample_index(path, policy, seed, epoch, limit, as_json=as_json, sheet=sheet)
         else:
@@ -69,7 +69,8 @@ def command(
         raise click.ClickException(str(error)) from error
 
 
-def _policy(text: str, pad: str | None, compat: str | None) -> Policy:
+def policy_of(text: str, pad: str | None, compat: str | None) -> Policy:
+    """The policy of SPEC, with --pad and --compat in place of its own."""
     from vidprep.samplers.parse import parse_policy
 
     given = {name: value for name, value in (("pad", pad), ("compat", compat)) if value is not None}

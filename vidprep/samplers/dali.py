@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     from vidprep.samplers.policy import Policy, Within
     from vidprep.samplers.spec import DecodeSpec, FillValue
 
-__all__ = ["DaliBatch", "batch_arrays", "decoder_kwargs", "file_list_line", "reader_kwargs", "rearranged"]
+__all__ = [
+    "FILE_LIST_KWARGS",
+    "DaliBatch",
+    "batch_arrays",
+    "decoder_kwargs",
+    "file_list_line",
+    "file_list_row",
+    "reader_kwargs",
+    "rearranged",
+]
 
 Int32Array = npt.NDArray[np.int32]
 MAX_LABEL = 2**31 - 1  # above it 2.4.0 ignores the line's frame range
@@ -98,6 +107,9 @@ def batch_arrays(specs: Sequence[DecodeSpec]) -> DaliBatch:
     return DaliBatch(frames=[f for f, _ in pairs], new_order=[order for _, order in pairs], kwargs=kwargs)
 
 
+#: Arguments of the reader that go with every list written here.
+FILE_LIST_KWARGS: dict[str, Any] = {"file_list_format": "frames", "file_list_include_end": False}
+
 #: Policies whose clips all are `frames` frames at one stride.
 _RANGES = (First, Last, RandomClip, Strided, Dense, Windows)
 
@@ -108,11 +120,10 @@ def reader_kwargs(policy: Policy) -> dict[str, Any]:
     Raises:
         SamplingError: the reader cannot say what this policy takes.
     """
-    common = {"file_list_format": "frames", "file_list_include_end": False}
     if isinstance(policy, Uniform):
         if policy.mode != "round" or policy.compat is not None or policy.frames == 1:
             raise SamplingError(f"{policy.to_text()}: the reader's uniform_sample knows mode=round with 2 frames or more")
-        return common | {"sequence_length": policy.frames, "uniform_sample": True}
+        return FILE_LIST_KWARGS | {"sequence_length": policy.frames, "uniform_sample": True}
     frames, stride = getattr(policy, "frames", None), getattr(policy, "stride", None)
     if not isinstance(policy, _RANGES) or not isinstance(frames, int) or stride is None:
         allowed = ", ".join(kind.name for kind in (Uniform, *_RANGES))
@@ -122,7 +133,7 @@ def reader_kwargs(policy: Policy) -> dict[str, Any]:
     pad = policy.pad if policy.pad in DALI_PADS else "edge"  # for "none" a clip that just fits would be left out
     fill = {"fill_value": policy.fill_value} if isinstance(policy.fill_value, int) else {}
     fill = fill or {"fill_value": list(policy.fill_value)}  # type: ignore[call-overload]  # not an int, so a tuple
-    return common | {
+    return FILE_LIST_KWARGS | {
         "sequence_length": frames, "stride": stride, "step": frames * stride, "pad_mode": pad,
     } | (fill if pad == "constant" else {})  # fmt: skip
 
@@ -140,17 +151,26 @@ def file_list_line(path: str, label: int, spec: DecodeSpec, within: Within, kwar
     Raises:
         SamplingError: a path that the list cannot hold, or a clip that the reader's arguments do not give.
     """
+    found = _uniform_range(spec, within, kwargs) if "uniform_sample" in kwargs else _range(spec, within, kwargs)
+    return file_list_row(path, label, found)
+
+
+def file_list_row(path: str, label: int, frames: Within) -> str:
+    """The line for frames first .. end−1 of a file.
+
+    Raises:
+        SamplingError: a path or label that the list cannot hold.
+    """
     _check_path(path)
     if not 0 <= label <= MAX_LABEL:
         raise SamplingError(f"label={label}: expected 0..{MAX_LABEL}; beyond, DALI ignores the frame range")
-    first, end = _uniform_range(spec, within, kwargs) if "uniform_sample" in kwargs else _range(spec, within, kwargs)
-    return f"{path} {label} {first} {end}"
+    return f"{path} {label} {frames[0]} {frames[1]}"
 
 
 def _check_path(path: str) -> None:
     if not path or any(c.isspace() or c == "\0" for c in path):
         raise SamplingError(f"{path!r}: a file_list parts its fields by blanks; DALI would open another file or none")
-    if "://" in path:
+    if "://" in path or ".tar::" in path:
         raise SamplingError(f"{path!r}: the reader opens local files only")
     if ":" in path and not path.startswith("/"):
         raise SamplingError(f"{path!r}: DALI takes what stands before the colon for a protocol; give an absolute path")
