@@ -13,7 +13,9 @@ from vidprep.samplers.cost import balanced, cost_bound
 
 def timeline(n: int, keys: list[int]) -> Timeline:
     regular = Timeline.regular(n)
-    return Timeline(pts=regular.pts, time_base=regular.time_base, last_duration_ticks=1, keyframes=np.array(keys, np.int64))
+    return Timeline(
+        pts=regular.pts, time_base=regular.time_base, last_duration_ticks=1, keyframes=np.array(keys, np.int64)
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,9 @@ def test_cost_bounds(keys: list[int], frames: list[int], depth: int | None, expe
     keys=st.sets(st.integers(1, 59), max_size=12), frames=st.sets(st.integers(0, 59), min_size=1, max_size=8),
     depth=st.integers(0, 3),
 )  # fmt: skip
-def test_the_bound_is_never_below_a_decoder_that_starts_at_key_frames(keys: set[int], frames: set[int], depth: int) -> None:
+def test_the_bound_is_never_below_a_decoder_that_starts_at_key_frames(
+    keys: set[int], frames: set[int], depth: int
+) -> None:
     starts = sorted({0} | keys)
     needed: set[int] = set()
     for frame in frames:

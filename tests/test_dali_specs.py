@@ -126,7 +126,10 @@ POLICIES = [
 def spec_of(text: str, video: str) -> DecodeSpec:
     timeline = Timeline.regular(NUM_FRAMES[video], 24)
     timeline = Timeline(
-        pts=timeline.pts, time_base=timeline.time_base, last_duration_ticks=1, keyframes=np.arange(0, len(timeline.pts), 7)
+        pts=timeline.pts,
+        time_base=timeline.time_base,
+        last_duration_ticks=1,
+        keyframes=np.arange(0, len(timeline.pts), 7),
     )
     return parse_policy(text).choose(timeline, (3, 0, 5))
 

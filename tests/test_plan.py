@@ -79,7 +79,7 @@ def test_an_epoch_visits_every_clip_of_every_video(policy: Any, clips_per_video:
     plan = Plan(videos, policy, seed=7, clips_per_video=clips_per_video)
     expected = Counter((v, c) for v, t in enumerate(videos) for c in range(policy.num_clips(t)))
     for epoch in (0, 1, 5):
-        assert Counter(units(plan, epoch)) == {unit: clips_per_video for unit in expected}
+        assert Counter(units(plan, epoch)) == dict.fromkeys(expected, clips_per_video)
 
 
 def test_without_shuffle_clips_come_in_order_in_every_epoch() -> None:
@@ -109,7 +109,9 @@ def test_many_clips_equal_single_clips(kwargs: Any) -> None:
     plan = Plan(timelines(40, 50, 60, 70), DENSE, seed=1, **kwargs)
     many = plan.clips(2, range(len(plan)))
     single = [plan.clip(2, position) for position in range(len(plan))]
-    assert [(c.video, c.clip, c.spec, c.cost_bound) for c in many] == [(c.video, c.clip, c.spec, c.cost_bound) for c in single]
+    assert [(c.video, c.clip, c.spec, c.cost_bound) for c in many] == [
+        (c.video, c.clip, c.spec, c.cost_bound) for c in single
+    ]
 
 
 def test_a_plan_survives_pickling_and_gives_the_same() -> None:
@@ -162,7 +164,9 @@ def test_shard_cases(cases: Path) -> None:
             else:
                 assert {sum(len(b.positions) for b in rank) for rank in ranks} == {want["per_rank"]}
                 assert set(places) == set(range(n))
-                assert len(places) - n == want["repeated"] == sum(int(b.is_repeat.sum()) for rank in ranks for b in rank)
+                assert (
+                    len(places) - n == want["repeated"] == sum(int(b.is_repeat.sum()) for rank in ranks for b in rank)
+                )
 
 
 def test_resume_cases(cases: Path) -> None:
@@ -182,8 +186,14 @@ def test_resume_cases(cases: Path) -> None:
 
 
 @settings(max_examples=200)
-@given(n=st.integers(0, 300), size=st.integers(1, 9), world=st.integers(1, 8), start=st.integers(0, 300), drop=st.booleans())
-def test_ranks_part_what_is_left_exactly(n: int, size: int, world: int, start: int, drop: bool) -> None:  # noqa: FBT001 - drawn
+@given(
+    n=st.integers(0, 300),
+    size=st.integers(1, 9),
+    world=st.integers(1, 8),
+    start=st.integers(0, 300),
+    drop=st.booleans(),
+)
+def test_ranks_part_what_is_left_exactly(n: int, size: int, world: int, start: int, drop: bool) -> None:
     start = min(start, n)
     ranks = [list(rank_batches(n, size, rank, world, drop_last=drop, start=start)) for rank in range(world)]
     assert {len(batches) for batches in ranks} == {num_batches(n, size, world, drop_last=drop, start=start)}
@@ -201,7 +211,9 @@ def test_global_batches_are_the_same_sets_on_any_number_of_ranks(world: int) -> 
     plan = Plan(timelines(*[30] * 96), EDGE, seed=3)
     size = 24 // world
     steps = zip(*(plan.batches(size, rank, world) for rank in range(world)), strict=True)
-    assert [sorted(p for b in step for p in b.positions.tolist()) for step in steps] == np.arange(96).reshape(4, 24).tolist()
+    assert [sorted(p for b in step for p in b.positions.tolist()) for step in steps] == np.arange(96).reshape(
+        4, 24
+    ).tolist()
 
 
 def test_an_epoch_left_by_8_ranks_goes_on_with_3() -> None:
@@ -287,7 +299,11 @@ def plan_serves(plan: Plan, position: int, attempt: int) -> bool:
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 
-@given(weights=st.lists(st.floats(0, 100), min_size=1, max_size=20).filter(any), n=st.integers(1, 200), epoch=st.integers(0, 9))
+@given(
+    weights=st.lists(st.floats(0, 100), min_size=1, max_size=20).filter(any),
+    n=st.integers(1, 200),
+    epoch=st.integers(0, 9),
+)
 def test_each_video_comes_up_in_proportion_to_its_weight(weights: list[float], n: int, epoch: int) -> None:
     plan = Plan(timelines(*[30] * len(weights)), EDGE, seed=3, weights=weights, clips_per_epoch=n)
     seen = Counter(unit for unit, _ in units(plan, epoch))
@@ -303,7 +319,13 @@ def test_equal_weights_visit_every_clip_once() -> None:
 
 @pytest.mark.parametrize(
     ("weights", "names"),
-    [([1, 2], "2 for 3 units"), ([1, -1, 0], "-1"), ([0, 0, 0], "all are 0"), ([1, np.nan, 0], "nan"), ("weight", "weight")],
+    [
+        ([1, 2], "2 for 3 units"),
+        ([1, -1, 0], "-1"),
+        ([0, 0, 0], "all are 0"),
+        ([1, np.nan, 0], "nan"),
+        ("weight", "weight"),
+    ],
 )
 def test_weights_that_make_no_sense_are_refused(weights: Any, names: str) -> None:
     with pytest.raises(SamplingError, match=names):
@@ -393,10 +415,21 @@ def test_dense_windows_and_weights_work_inside_rows() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(buckets=st.lists(st.integers(0, 3), min_size=1, max_size=40), size=st.integers(1, 5), drop=st.booleans(), balance=st.integers(0, 2))
-def test_batches_hold_one_bucket_and_every_clip_comes(buckets: list[int], size: int, drop: bool, balance: int) -> None:  # noqa: FBT001 - drawn
+@given(
+    buckets=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    size=st.integers(1, 5),
+    drop=st.booleans(),
+    balance=st.integers(0, 2),
+)
+def test_batches_hold_one_bucket_and_every_clip_comes(buckets: list[int], size: int, drop: bool, balance: int) -> None:
     plan = Plan(
-        timelines(*[30] * len(buckets)), EDGE, seed=1, buckets=buckets, batch_size=size, drop_last_of_bucket=drop, balance=balance
+        timelines(*[30] * len(buckets)),
+        EDGE,
+        seed=1,
+        buckets=buckets,
+        batch_size=size,
+        drop_last_of_bucket=drop,
+        balance=balance,
     )
     seen = units(plan, 2)
     assert len(seen) % size == 0

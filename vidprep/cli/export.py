@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--policy", "policy_text", metavar="SPEC", help="Write the clips that a policy takes (see `sample`).")
 @click.option("--pad", help="Overrides pad= of the policy.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="Which draw of a random policy.")
+@click.option(
+    "--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="Which draw of a random policy."
+)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="OUT")
 def command(
     index_path: str, form: str, policy_text: str | None, pad: str | None, seed: int, epoch: int, output: str
@@ -156,7 +158,10 @@ def _table(plan: Any, epoch: int, output: str, form: str) -> int:
 
     if not hasattr(plan, "policy"):
         return export.write_table(output, plan.to_table(), form)
-    rows = ({"video": clip.uri, "clip": clip.clip, "cost_bound": clip.cost_bound} | _arrays(clip) for clip in _clips(plan, epoch))
+    rows = (
+        {"video": clip.uri, "clip": clip.clip, "cost_bound": clip.cost_bound} | _arrays(clip)
+        for clip in _clips(plan, epoch)
+    )
     return export.write_batches(output, export.CLIP_SCHEMA, rows, form)
 
 

@@ -78,7 +78,9 @@ def _thumbnails(video: VideoLike, spec: DecodeSpec) -> list[Image]:
     from vidprep.loaders import read_frames
 
     frames = spec.unique_frames
-    pictures = read_frames(video, frames, engine="cpu", rotate=True) if len(frames) else np.zeros((0, 1, 1, 3), np.uint8)
+    pictures = (
+        read_frames(video, frames, engine="cpu", rotate=True) if len(frames) else np.zeros((0, 1, 1, 3), np.uint8)
+    )
     images = [Image.fromarray(picture) for picture in pictures]
     for image in images:
         image.thumbnail((WIDTH, HEIGHT))

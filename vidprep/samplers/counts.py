@@ -56,7 +56,7 @@ def timeline_of(video: Any) -> Timeline:
 
 
 def _by_number(frames: IntArray, policy: Policy) -> IntArray:
-    if len(frames) and 0 <= int(frames.min()) and int(frames.max()) < 1 << 24:  # a table is quicker than sorting
+    if len(frames) and int(frames.min()) >= 0 and int(frames.max()) < 1 << 24:  # a table is quicker than sorting
         table = np.zeros(int(frames.max()) + 1, np.int64)
         for n in np.flatnonzero(np.bincount(frames)).tolist():
             table[n] = policy.num_clips(Timeline.regular(n))

@@ -27,7 +27,6 @@ from vidprep.samplers.policy import DALI_PADS
 from vidprep.samplers.ranges import Dense, First, Last, RandomClip, Strided, Windows
 
 if TYPE_CHECKING:
-    from vidprep.records import Timeline
     from vidprep.samplers.policy import Policy, Within
     from vidprep.samplers.spec import DecodeSpec, FillValue
 
@@ -122,7 +121,9 @@ def reader_kwargs(policy: Policy) -> dict[str, Any]:
     """
     if isinstance(policy, Uniform):
         if policy.mode != "round" or policy.compat is not None or policy.frames == 1:
-            raise SamplingError(f"{policy.to_text()}: the reader's uniform_sample knows mode=round with 2 frames or more")
+            raise SamplingError(
+                f"{policy.to_text()}: the reader's uniform_sample knows mode=round with 2 frames or more"
+            )
         return FILE_LIST_KWARGS | {"sequence_length": policy.frames, "uniform_sample": True}
     frames, stride = getattr(policy, "frames", None), getattr(policy, "stride", None)
     if not isinstance(policy, _RANGES) or not isinstance(frames, int) or stride is None:
@@ -181,7 +182,9 @@ def _range(spec: DecodeSpec, within: Within, kwargs: dict[str, Any]) -> Within:
     if len(spec) != length:
         raise SamplingError(f"the clip has {len(spec)} frames, the reader gives {length}")
     if spec.span is None or spec.span.stride != stride or spec.span.pad not in ("none", pad):
-        raise SamplingError(f"the reader cannot give frames {_some(spec)} (sequence_length={length}, stride={stride}, {pad})")
+        raise SamplingError(
+            f"the reader cannot give frames {_some(spec)} (sequence_length={length}, stride={stride}, {pad})"
+        )
     start = spec.span.start
     return start, start + (length - 1) * stride + 1 if spec.span.pad == "none" else within[1]
 

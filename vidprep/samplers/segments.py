@@ -145,7 +145,9 @@ def read_segments(table: Any, videos: VideoCollection) -> Segments:
         unknown[row] = reason
     if wanted and len(unknown) == len(wanted):
         row = min(unknown)
-        raise SamplingError(f"clips: none of the {len(wanted)} rows can serve; row {row} ({wanted[row]!r}): {unknown[row]}")
+        raise SamplingError(
+            f"clips: none of the {len(wanted)} rows can serve; row {row} ({wanted[row]!r}): {unknown[row]}"
+        )
     rows = np.array([row for row in range(len(wanted)) if row not in unknown], dtype=np.int32)
     others = {name: values for name, values in columns.items() if name not in (key, START, END)}
     units = Units(count=len(rows), video=video[rows], within=within[rows], row=rows, columns=others)
