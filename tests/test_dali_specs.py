@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,11 @@ import pytest
 from vidprep.errors import SamplingError
 from vidprep.records import Timeline
 from vidprep.samplers import dali, parse_policy
-from vidprep.samplers.spec import DecodeSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vidprep.samplers.spec import DecodeSpec
 
 NUM_FRAMES = {"vp9": 20, "mjpeg": 20, "short": 9}
 FILL = 111
@@ -113,11 +116,14 @@ def run_reader(file_list: Path, kwargs: dict[str, Any]) -> list[tuple[int, list[
 
 
 POLICIES = [
-    "first:frames=5", "first:frames=26,pad=edge", "last:frames=4,stride=3", "strided:stride=11,frames=10,pad=reflect_101",
+    "first:frames=5", "first:frames=26,pad=edge", "last:frames=4,stride=3",
+    "strided:stride=11,frames=10,pad=reflect_101",
     "strided:stride=11,frames=10,pad=reflect_1001", "strided:stride=11,frames=10,pad=constant,fill_value=111",
     "strided:stride=3,start=4", "strided:stride=3,start=16,frames=4,pad=wrap", "last:frames=24,pad=edge",
-    "random:frames=4,stride=3", "random:frames=16,stride=3,pad=reflect", "random:frames=8,stride=4,pad=constant,fill_value=111",
-    "list:frames=7/3/3/19/0/-1", "list:frames=18/19/25/45/-30,pad=edge", "list:frames=18/20/1,pad=constant,fill_value=111",
+    "random:frames=4,stride=3", "random:frames=16,stride=3,pad=reflect",
+    "random:frames=8,stride=4,pad=constant,fill_value=111",
+    "list:frames=7/3/3/19/0/-1", "list:frames=18/19/25/45/-30,pad=edge",
+    "list:frames=18/20/1,pad=constant,fill_value=111",
     "uniform:frames=8", "uniform:frames=50", "segments:frames=6", "rate:fps=10,frames=12,pad=edge",
     "rate:fps=10,frames=12,pad=constant,fill_value=111", "keyframes",
 ]  # fmt: skip
@@ -185,7 +191,8 @@ READER_POLICIES = [
     "random:frames=4,stride=2", "random:frames=12,stride=3,pad=edge", "random:frames=12,stride=3,pad=reflect_101",
     "random:frames=12,stride=3,pad=reflect_1001", "random:frames=12,stride=3,pad=constant,fill_value=111",
     "dense:frames=3,stride=4", "dense:frames=3,stride=2,step=5", "dense:frames=4,stride=2,pad=edge",
-    "uniform:frames=5", "uniform:frames=30", "strided:stride=4,start=1,frames=3", "strided:stride=2,start=-3,frames=4,pad=edge",
+    "uniform:frames=5", "uniform:frames=30", "strided:stride=4,start=1,frames=3",
+    "strided:stride=2,start=-3,frames=4,pad=edge",
     "windows:frames=5,overlap=2", "first:frames=1", "last:frames=1,stride=7",
 ]  # fmt: skip
 
@@ -227,7 +234,8 @@ def test_uniform_sample_rounds_as_uniform_does_for_every_length(videos: dict[str
     [
         ("rate:fps=4,frames=8", "rate:"), ("list:frames=1/2", "list:"), ("segments:frames=4", "segments:"),
         ("uniform:frames=4,mode=trunc", "mode=round"), ("uniform:frames=1", "2 frames or more"),
-        ("strided:stride=3", "fixed number"), ("random:frames=4,jitter=2", "jitter"), ("keyframes:frames=3", "keyframes:"),
+        ("strided:stride=3", "fixed number"), ("random:frames=4,jitter=2", "jitter"),
+        ("keyframes:frames=3", "keyframes:"),
     ],
 )  # fmt: skip
 def test_what_the_reader_cannot_say_is_refused_by_name(text: str, names: str) -> None:

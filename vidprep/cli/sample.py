@@ -44,7 +44,8 @@ def command(
     r"""Show which frames a policy takes from a video; over an INDEX, count what it would yield, pad and refuse.
 
     SPEC is NAME:key=value,... with NAME one of first last strided uniform random list rate segments dense keyframes
-    windows delta. In the table a place that was padded is marked with "~"; in JSON constant padding is frame -1, pts null.
+    windows delta. In the table a place that was padded is marked with "~"; in JSON constant padding is frame -1, pts
+    null.
 
     \b
     Examples:

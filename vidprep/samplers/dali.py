@@ -1,20 +1,19 @@
 """Specs and policies as arguments of NVIDIA DALI's video operators; DALI itself is not imported.
 
-What is written here was observed on DALI 2.4.0 and holds for its successors (whose defaults differ): every argument whose
-default changed or surprises is given, frames are counted and never timed, and what DALI would get wrong, drop without a
-word, or die of is refused by name.
+What is written here was observed on DALI 2.4.0 and holds for its successors (whose defaults differ): every argument
+whose default changed or surprises is given, frames are counted and never timed, and what DALI would get wrong, drop
+without a word, or die of is refused by name.
 
-`fn.decoders.video`: `decoder_kwargs` for one spec; `batch_arrays` for `fn.external_source`, each frame decoded once, with
-`fn.sequence_rearrange` behind (DALI decodes a repeated frame again, from the start of the file).
+`fn.decoders.video`: `decoder_kwargs` for one spec; `batch_arrays` for `fn.external_source`, each frame decoded once,
+with `fn.sequence_rearrange` behind (DALI decodes a repeated frame again, from the start of the file).
 
-`fn.experimental.readers.video`: one line of a `file_list` for each clip (`file_list_line`), the reader's arguments from the
-policy (`reader_kwargs`). The reader pads a range at its end only and folds back beyond its start; a sequence that exactly
-fits but whose stride · length does not is left out unless a pad_mode is on.
+`fn.experimental.readers.video`: one line of a `file_list` for each clip (`file_list_line`), the reader's arguments from
+the policy (`reader_kwargs`). The reader pads a range at its end only and folds back beyond its start; a sequence that
+exactly fits but whose stride · length does not is left out unless a pad_mode is on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ from vidprep.samplers.policy import DALI_PADS
 from vidprep.samplers.ranges import Dense, First, Last, RandomClip, Strided, Windows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vidprep.samplers.policy import Policy, Within
     from vidprep.samplers.spec import DecodeSpec, FillValue
 
@@ -46,8 +47,10 @@ MAX_LABEL = 2**31 - 1  # above it 2.4.0 ignores the line's frame range
 
 
 def decoder_kwargs(spec: DecodeSpec) -> dict[str, Any]:
-    """Arguments of `fn.decoders.video` for one clip: start_frame, stride, sequence_length where a range says it exactly,
-    else `frames` (int32); pad_mode always, since its default fills with black what lies past DALI's own frame count.
+    """Arguments of `fn.decoders.video` for one clip.
+
+    start_frame, stride and sequence_length where a range says it exactly, else `frames` (int32); pad_mode always, since
+    its default fills with black what lies past DALI's own frame count.
     """
     if spec.span is None:
         frames = {"frames": spec.frame_index.astype(np.int32)}
@@ -66,8 +69,8 @@ def rearranged(spec: DecodeSpec) -> tuple[Int32Array, Int32Array]:
     """Each frame once, and how to put them in order.
 
     Returns:
-        frames int32[U] for `fn.decoders.video(frames=...)`, ascending, a last −1 for constant padding (decoded as the fill
-        value under pad_mode="constant"); new_order int32[F] for `fn.sequence_rearrange`.
+        frames int32[U] for `fn.decoders.video(frames=...)`, ascending, a last −1 for constant padding (decoded as the
+        fill value under pad_mode="constant"); new_order int32[F] for `fn.sequence_rearrange`.
     """
     frames, order = spec.unique_frames, spec.gather
     if (order < 0).any():
@@ -114,7 +117,7 @@ _RANGES = (First, Last, RandomClip, Strided, Dense, Windows)
 
 
 def reader_kwargs(policy: Policy) -> dict[str, Any]:
-    """Arguments of `fn.experimental.readers.video` for a `file_list` of `file_list_line`s; each line gives one sequence.
+    """Arguments of `fn.experimental.readers.video` for a list of `file_list_line`s, each of which gives one sequence.
 
     Raises:
         SamplingError: the reader cannot say what this policy takes.
@@ -132,11 +135,8 @@ def reader_kwargs(policy: Policy) -> dict[str, Any]:
     if getattr(policy, "jitter", 0):
         raise SamplingError(f"{policy.to_text()}: the reader knows no jitter")
     pad = policy.pad if policy.pad in DALI_PADS else "edge"  # for "none" a clip that just fits would be left out
-    fill = {"fill_value": policy.fill_value} if isinstance(policy.fill_value, int) else {}
-    fill = fill or {"fill_value": list(policy.fill_value)}  # type: ignore[call-overload]  # not an int, so a tuple
-    return FILE_LIST_KWARGS | {
-        "sequence_length": frames, "stride": stride, "step": frames * stride, "pad_mode": pad,
-    } | (fill if pad == "constant" else {})  # fmt: skip
+    steps = {"sequence_length": frames, "stride": stride, "step": frames * stride}
+    return FILE_LIST_KWARGS | steps | _padding(pad, policy.fill_value)
 
 
 def file_list_line(path: str, label: int, spec: DecodeSpec, within: Within, kwargs: dict[str, Any]) -> str:

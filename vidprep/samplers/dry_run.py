@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,8 @@ from vidprep.errors import SamplingError, VidprepError
 from vidprep.samplers.counts import timeline_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from vidprep.samplers.plan import Plan, PlannedClip
 
 __all__ = ["DryRun", "dry_run", "planned_clips"]
@@ -80,7 +81,7 @@ def planned_clips(
 
 
 def dry_run(
-    plan: Plan, epoch: int = 0, *, limit: int | None = None, progress: Callable[[int], None] = lambda done: None
+    plan: Plan, epoch: int = 0, *, limit: int | None = None, progress: Callable[[int], None] | None = None
 ) -> DryRun:
     """Count what an epoch gives.
 
@@ -99,7 +100,7 @@ def dry_run(
 
     for clip in planned_clips(plan, epoch, range(total), refuse):
         run.add(clip)
-        if run.clips % CHUNK == 0:
+        if progress is not None and run.clips % CHUNK == 0:
             progress(run.clips + run.refused_clips)
     for unit in plan.refused[:limit].tolist():
         run.refused_videos += 1

@@ -27,8 +27,8 @@ class Owner(NamedTuple):
 
     unit: int
     clip: int
-    """0 <= clip < count"""
-    count: int
+    """0 <= clip < num_clips"""
+    num_clips: int
     """clips of that unit"""
 
 
@@ -37,7 +37,7 @@ class Owners(NamedTuple):
 
     unit: IntArray
     clip: IntArray
-    count: IntArray
+    num_clips: IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,8 @@ class Layout:
     def _point(self, bucket: int | IntArray, i: int | IntArray, shift: float) -> FloatArray:
         begin, end = self.marks[bucket], self.marks[np.asarray(bucket) + 1]
         point: FloatArray = begin + (i + shift) * (end - begin) / self.sizes[bucket]
-        return np.minimum(point, np.nextafter(end, begin))
+        below: FloatArray = np.minimum(point, np.nextafter(end, begin))
+        return below
 
     def _at_points(self, points: FloatArray) -> Owners:
         assert self.ends is not None  # noqa: S101 - what `weighted` builds
