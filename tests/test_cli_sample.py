@@ -114,7 +114,7 @@ def test_an_index_is_counted(index: Path) -> None:
     assert counts["clips yielded"] == "3"
     assert counts["videos that give no clip"] == "2"
     assert "unreadable: empty" in result.stdout
-    assert "1 x random" in result.stdout
+    assert "pad='drop' fills no places" in result.stdout
 
 
 def test_an_index_in_json_is_the_epoch_of_a_plan(index: Path) -> None:
