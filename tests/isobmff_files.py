@@ -24,7 +24,9 @@ def full(kind: bytes, *parts: bytes, version: int = 0, flags: int = 0) -> bytes:
     return box(kind, pack(">I", version << 24 | flags), *parts)
 
 
-def table(kind: bytes, records: list[tuple[int, ...]], form: str, *, version: int = 0, count: int | None = None) -> bytes:
+def table(
+    kind: bytes, records: list[tuple[int, ...]], form: str, *, version: int = 0, count: int | None = None
+) -> bytes:
     return full(
         kind,
         pack(">I", len(records) if count is None else count),
@@ -146,7 +148,9 @@ class Movie:
         )
 
     def moov(self, first: int) -> bytes:
-        mvhd = full(b"mvhd", pack(">IIIIIHH", 0, 0, self.movie_timescale, 0, 0x10000, 0x100, 0), bytes(8), UNITY, bytes(28))
+        mvhd = full(
+            b"mvhd", pack(">IIIIIHH", 0, 0, self.movie_timescale, 0, 0x10000, 0x100, 0), bytes(8), UNITY, bytes(28)
+        )
         return box(b"moov", mvhd, self.before_trak, self.trak(first), self.extra_moov)
 
     def payload(self) -> bytes:

@@ -31,7 +31,11 @@ def parse(data: bytes) -> ParsedVideo:
 
 
 def expected(name: str) -> dict:
-    return json.loads((CASES / "expected" / f"{name}.json").read_text()) if (CASES / "expected" / f"{name}.json").exists() else {}
+    return (
+        json.loads((CASES / "expected" / f"{name}.json").read_text())
+        if (CASES / "expected" / f"{name}.json").exists()
+        else {}
+    )
 
 
 @pytest.mark.parametrize("name", MP4_CASES)
@@ -86,7 +90,9 @@ def test_real_files_agree_with_ffmpeg_row_by_row(corpus: Path) -> None:
         assert got.table.frame_pts.tolist() == shown, name
         rows = {(p[7], p[3], p[0], bool(p[4]), not p[6]) for p in packets}
         columns = got.table.offset, got.table.size, got.table.pts, got.table.flags & 1, got.table.flags & 2
-        assert {(o, s, p, bool(k), bool(v)) for o, s, p, k, v in zip(*map(np.ndarray.tolist, columns), strict=True)} <= rows, name
+        assert {
+            (o, s, p, bool(k), bool(v)) for o, s, p, k, v in zip(*map(np.ndarray.tolist, columns), strict=True)
+        } <= rows, name
         compared += 1
     assert compared > 50
 
@@ -125,7 +131,11 @@ def test_real_streams_have_ffmpegs_facts(corpus: Path) -> None:
             assert info.time_base == stream.time_base, row["name"]
         turned = -row["rotation"] % 360
         assert info.rotation == (turned if turned in (90, 180, 270) else 0), row["name"]
-        assert (info.codec, info.codec_tag, info.has_audio) == (row["codec"], row["codec_tag"], row["n_audio_streams"] > 0)
+        assert (info.codec, info.codec_tag, info.has_audio) == (
+            row["codec"],
+            row["codec_tag"],
+            row["n_audio_streams"] > 0,
+        )
         assert (info.width, info.height) == (row["width"], row["height"]), row["name"]
         compared += 1
     assert compared > 50
@@ -166,7 +176,9 @@ def test_samples_lie_where_a_plain_loop_over_the_tables_puts_them() -> None:
     gap=st.integers(0, 20),
     co64=st.booleans(),
 )
-def test_any_chunking_is_read_as_the_plain_loop_does(sizes: list[int], per_chunk: list[int], gap: int, co64: bool) -> None:
+def test_any_chunking_is_read_as_the_plain_loop_does(
+    sizes: list[int], per_chunk: list[int], gap: int, co64: bool
+) -> None:
     needed, left = [], len(sizes)
     for count in per_chunk:
         if left > 0:
@@ -201,7 +213,9 @@ def test_a_64_bit_mdat_of_unknown_end_and_several_mdat_are_walked() -> None:
     movie = Movie(sizes=[5, 6])
     head = box(b"ftyp", b"qt  ", bytes(4)) + large_box(b"mdat", bytes(11)) + box(b"mdat", b"xx")
     assert parse(head + movie.moov(32)).table.offset.tolist() == [32, 37]
-    endless = box(b"ftyp", b"qt  ", bytes(4)) + movie.moov(16 + len(movie.moov(0)) + 8) + pack(">I4s", 0, b"mdat") + bytes(11)
+    endless = (
+        box(b"ftyp", b"qt  ", bytes(4)) + movie.moov(16 + len(movie.moov(0)) + 8) + pack(">I4s", 0, b"mdat") + bytes(11)
+    )
     got = parse(endless)
     assert got.table.num_frames == 2
     assert got.info.container == "mov"
