@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 UNKNOWN_8 = b"\x01" + b"\xff" * 7
@@ -68,7 +69,7 @@ def laced(frames: list[bytes], kind: int) -> bytes:
     if kind == 1:
         head = b"".join(b"\xff" * (size // 255) + bytes([size % 255]) for size in sizes[:-1])
     elif kind == 3:
-        steps = [after - before for before, after in zip(sizes, sizes[1:-1], strict=False)]
+        steps = [after - before for before, after in itertools.pairwise(sizes[:-1])]
         first = [vint(sizes[0], 2)] if len(sizes) > 1 else []
         head = b"".join(first + [vint(step + (1 << 13) - 1, 2) for step in steps])
     else:
