@@ -6,6 +6,7 @@ import io
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
@@ -18,7 +19,9 @@ from vidprep.containers.demux.packets import _bounded
 from vidprep.containers.demux.times import MISSING, fill_missing, regular_times, unwrap_clock
 from vidprep.containers.not_media import not_media
 from vidprep.errors import ContainerError, LimitError, MediaError, Reason
-from vidprep.records import ParsedVideo
+
+if TYPE_CHECKING:
+    from vidprep.records import ParsedVideo
 
 CASES = Path(__file__).parent / "cases"
 DEMUX_CASES = sorted(path.stem for path in (CASES / "files").iterdir() if path.suffix in (".avi", ".ts", ".mpg"))
@@ -307,9 +310,21 @@ def test_text_headers_of_video_are_no_text() -> None:
 def test_a_file_read_over_and_over_ends() -> None:
     data = encode("mpeg4", "avi", frames=3)
     bounded = _bounded(reader(data), 10)
+    assert bounded(0, 1 << 20) == data
     with pytest.raises(LimitError):
-        for _ in range(10_000):
-            bounded(0, 1 << 20)
+        [bounded(0, 1 << 20) for _ in range(64)]
+
+
+def test_beyond_the_budget_times_are_believed_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vidprep.containers.demux.pictures._BASE_PIXELS", 0)
+    monkeypatch.setattr("vidprep.containers.demux.pictures._PIXELS_PER_BYTE", 1)
+    data = encode("libx264", "mpegts", **{"x264-params": "bframes=2"})
+    parsed = parse(data)
+    assert parsed.table.num_frames == 24
+    assert parsed.table.frame_rows.tolist() == decoded_rows(data)
+    assert Reason.TIMEOUT in {finding.reason for finding in parsed.warnings}
+    with pytest.raises(LimitError):
+        parse(encode("libx264", "h264", **{"x264-params": "bframes=2"}))
 
 
 def test_audio_only_has_no_video_stream(corpus: Path) -> None:
