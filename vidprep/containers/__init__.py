@@ -20,6 +20,11 @@ __all__ = ["parse_container"]
 MAGIC_BYTES = 64
 EBML_MAGIC = b"\x1a\x45\xdf\xa3"
 
+#: What an ISO base media or QuickTime file may start with: the type at bytes 4..8.
+_ISO_BOXES = frozenset(
+    {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"wide", b"free", b"skip", b"sidx", b"pnot", b"uuid", b"pdin"}
+)
+
 
 def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = False) -> ParsedVideo:
     """Frame table and stream facts of one file.
@@ -44,6 +49,10 @@ def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
     """The parser for a file that starts with `head`; PyAV's, which loads slowly, only where no other serves."""
     if head.startswith(EBML_MAGIC):
         return matroska.parse
+    if head[4:8] in _ISO_BOXES:
+        from vidprep.containers import isobmff
+
+        return isobmff.parse
     if why := not_media(head):
         raise NotMediaError(why, offset=0)
     from vidprep.containers import demux

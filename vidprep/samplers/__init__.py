@@ -1,1 +1,35 @@
 """Policies: which frames of a video make a clip. Pure numpy; no file, no DALI, no torch."""
+
+from vidprep.samplers.parse import parse_policy
+from vidprep.samplers.policies import (
+    AtRate,
+    Delta,
+    Dense,
+    First,
+    FrameList,
+    Keyframes,
+    Last,
+    RandomClip,
+    Segments,
+    Strided,
+    Uniform,
+    Windows,
+)
+from vidprep.samplers.spec import DecodeSpec
+
+__all__ = [
+    "AtRate",
+    "DecodeSpec",
+    "Delta",
+    "Dense",
+    "First",
+    "FrameList",
+    "Keyframes",
+    "Last",
+    "RandomClip",
+    "Segments",
+    "Strided",
+    "Uniform",
+    "Windows",
+    "parse_policy",
+]

@@ -1,0 +1,258 @@
+"""`ClipLoader`: batches of clips for a training loop, deterministic, resumable, on any number of ranks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from vidprep.loaders import ranks
+from vidprep.loaders.batches import ClipBatch, LoadedClip, assemble, pixels
+from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.engines.choose import choose_engine, default_threads
+from vidprep.loaders.failures import POLICIES, FailureLedger
+from vidprep.loaders.outputs import OUTPUTS, check_output, converted, to_device
+from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
+from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.state import checked_state, to_state
+from vidprep.loaders.statistics import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from vidprep.loaders.engines import Engine
+    from vidprep.loaders.pipeline import Transform
+    from vidprep.samplers.ranks import RankBatch
+
+    Placed = tuple[int, list[LoadedClip], Any]  # place to resume from, clips without pixels, pixels
+
+
+class ClipLoader:
+    """Iterating gives one epoch of `ClipBatch`.
+
+    Each `iter()` starts an epoch: the one that `load_state_dict` or `set_epoch` named, else the one after the last that
+    was started. Leaving the loop early is fine; `state_dict()` then still says how far it went.
+
+    Which clips make which batch depends on (seed, epoch, position) alone: not on threads, prefetch, engine or the
+    number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips.
+
+    Args:
+        plan: a `vidprep.samplers.Plan`.
+        batch_size: clips in a batch of one rank.
+        rank: this process's number; None = torch.distributed's if that is initialised, else 0.
+        world_size: number of processes; None = as rank.
+        device: "cpu", or "cuda:0".
+        size: (height, width) of the frames; None = as decoded, clips that differ then come as a list.
+        size_mode: "crop" (cover, then cut out the middle) or "stretch".
+        engine: "cpu", "dali", "nvdec", or an object with `decode(cut)`; "auto" = nvdec on a GPU, else cpu.
+        output: "torch", "numpy" or "dlpack" (objects with __dlpack__, for JAX and others).
+        layout: "FHWC", "FCHW" or "CFHW", behind the batch axis.
+        dtype: "uint8", "float16" or "float32".
+        transform: a function of the DALI DataNode of clips (uint8 FHWC), applied after the resize.
+        on_error: what becomes of a clip that cannot be had. "replace": another, chosen by the plan;
+            "skip": its place stays, `is_valid` False; "raise": its error.
+        max_failures: more failed clips than this raise TooManyFailuresError: of this rank at once, of all ranks
+            together at the end of the epoch. None = no limit.
+        drop_last: leave out what does not make a whole batch for every rank; else the last batch is smaller, and filled
+            up with clips from the beginning of the epoch, `is_valid` False, so that all ranks get as many.
+        prefetch: finished batches that wait for the consumer.
+        threads: threads that read, cut and decode; None = a number that suits engine and machine.
+
+    Raises:
+        MissingDependencyError: DALI, or what engine or output need, is not installed.
+        SamplingError: the plan has no clips, or fewer than one batch for each rank.
+    """
+
+    def __init__(
+        self,
+        plan: Any,
+        *,
+        batch_size: int,
+        rank: int | None = None,
+        world_size: int | None = None,
+        device: str = "cpu",
+        size: tuple[int, int] | None = None,
+        size_mode: str = "crop",
+        engine: str | Engine = "auto",
+        output: str = "torch",
+        layout: str = "FHWC",
+        dtype: str = "uint8",
+        transform: Transform | None = None,
+        on_error: str = "replace",
+        max_failures: int | None = None,
+        drop_last: bool = False,
+        prefetch: int = 2,
+        threads: int | None = None,
+    ) -> None:
+        if on_error not in POLICIES:
+            raise ValueError(f"on_error={on_error!r} is none of {', '.join(POLICIES)}")
+        if output not in OUTPUTS:
+            raise ValueError(f"output={output!r} is none of {', '.join(OUTPUTS)}")
+        device_ordinal(device)
+        check_output(output, device)
+        self._rank, self._world_size = ranks.resolve(rank, world_size)
+        self._batch_size, self._drop_last = batch_size, drop_last
+        self._plan, self._device, self._size, self._output = plan, device, size, output
+        next(self._batches(0))  # a plan without a batch is an error now
+        self._prefetch = max(prefetch, 1)
+        self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
+        self._engine = choose_engine(engine, device)
+        self._threads = threads or default_threads(self._engine)
+        self._source = ClipSource(plan, self._engine, on_error)
+        self._pipeline = ClipPipeline(batch_size=batch_size, device=device, options=self._options)
+        self._statistics = Statistics()
+        self._epoch, self._position, self._next_epoch = 0, 0, 0
+        self._running: Background[Placed] | None = None
+        self._closed = False
+        self.failures = FailureLedger(max_failures)
+
+    def __iter__(self) -> Iterator[ClipBatch]:
+        """One epoch."""
+        if self._closed:
+            raise RuntimeError("the loader is closed")
+        self._stop()
+        if self._next_epoch != self._epoch or self._position >= self._plan.num_positions:
+            self._epoch, self._position = self._next_epoch, 0
+        self._next_epoch = self._epoch + 1
+        self._statistics.start()
+        self._running = Background(self._placed(self._epoch, self._position), self._prefetch)
+        return self._consume(self._running)
+
+    def __len__(self) -> int:
+        """Batches of this rank in a whole epoch."""
+        return self._num_batches(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is this epoch, from its beginning."""
+        self._stop()
+        self._epoch, self._position, self._next_epoch = epoch, 0, epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is, as JSON values; batches in flight do not count.
+
+        Equal on all ranks that consumed the same number of batches, and fit for any number of ranks.
+        """
+        return to_state(
+            epoch=self._epoch,
+            position=self._position,
+            batch_size=self._batch_size,
+            fingerprint=self._fingerprint,
+            num_positions=self._plan.num_positions,
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any], *, allow: frozenset[str] | set[str] = frozenset()) -> None:
+        """The next iteration goes on where the state was saved.
+
+        Args:
+            state: what `state_dict` gave, on any number of ranks.
+            allow: differences to accept: "index" (or plan), "batch_size" (in mid-epoch).
+
+        Raises:
+            SamplingError: the state does not fit.
+        """
+        epoch, position = checked_state(
+            state,
+            batch_size=self._batch_size,
+            fingerprint=self._fingerprint,
+            num_positions=self._plan.num_positions,
+            allow=frozenset(allow),
+        )
+        self._stop()
+        if self._num_batches(position) == 0:  # the epoch was over
+            epoch, position = epoch + 1, 0
+        self._epoch, self._position, self._next_epoch = epoch, position, epoch
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, rates, the share of time that the consumer waited, and the bottleneck in one sentence."""
+        return self._statistics.report(
+            threads=self._threads,
+            batches_waiting=self._running.num_waiting if self._running else 0,
+            fallbacks=getattr(self._engine, "num_fallbacks", 0),
+            failures=len(self.failures),
+        )
+
+    def close(self) -> None:
+        """Stop threads, free decoders and GPU memory; twice is harmless."""
+        self._closed = True
+        self._stop()
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _fingerprint(self) -> str:
+        return str(self._plan.fingerprint)
+
+    def _num_batches(self, position: int) -> int:
+        count = self._plan.num_batches(
+            self._batch_size, self._world_size, drop_last=self._drop_last, start=position
+        )  # fmt: skip
+        return int(count)
+
+    def _batches(self, position: int) -> Iterator[RankBatch]:
+        """This rank's places, batch by batch, from a place of the epoch on."""
+        batches: Iterator[RankBatch] = self._plan.batches(
+            self._batch_size, self._rank, self._world_size, drop_last=self._drop_last, start=position
+        )
+        return batches
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    def _consume(self, running: Background[Placed]) -> Iterator[ClipBatch]:
+        """Hand out finished batches; the position moves with each, before the consumer has it."""
+        try:
+            while (placed := self._wait(running)) is not None:
+                end, clips, frames = placed
+                self._statistics.add_clips(clips)
+                self.failures.add(failure for clip in clips for failure in clip.failures)
+                batch = assemble(clips, converted(frames, self._output))
+                self._position = end
+                yield batch
+            self._position = self._plan.num_positions
+            self.failures.check(ranks.total(len(self.failures)))
+        finally:
+            running.close()
+
+    def _wait(self, running: Background[Placed]) -> Placed | None:
+        began = time.perf_counter()
+        placed = next(running, None)
+        self._statistics.add_seconds("wait", time.perf_counter() - began)
+        return placed
+
+    def _placed(self, epoch: int, position: int) -> Iterator[Placed]:
+        """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
+        places = (
+            (epoch, place, repeats)
+            for batch in self._batches(position)
+            for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
+        )
+        depth = self._batch_size + self._threads
+        clips = ordered(self._load, places, threads=self._threads, depth=depth)
+        try:
+            for batch in self._batches(position):
+                loaded = [next(clips) for _ in batch.positions]
+                yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
+        finally:
+            clips.close()
+
+    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
+        epoch, position, repeats = place
+        began = time.perf_counter()
+        clip = self._source.load(epoch, position)
+        self._statistics.add_seconds("read and decode", time.perf_counter() - began)
+        return clip.as_filler() if repeats else clip
+
+    def _finished(self, clips: Sequence[LoadedClip]) -> Any:
+        began = time.perf_counter()
+        frames = self._pipeline.run(to_device(pixels(clips, self._size), self._device))
+        self._statistics.add_seconds("graph", time.perf_counter() - began)
+        return frames

@@ -1,0 +1,190 @@
+"""The cpu engine: PyAV over a cut. Any codec that FFmpeg has; only wanted pictures are converted to RGB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+
+from vidprep.containers.bitstream import sample_facts
+from vidprep.errors import DecodeError
+from vidprep.loaders.engines.colour import RgbConverter
+from vidprep.loaders.engines.decoders import open_decoder, restart
+from vidprep.loaders.packet_forms import av_packet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from vidprep.loaders.cut import Cut, Packet
+
+    Pictures = npt.NDArray[np.uint8]
+
+
+#: Pictures that a decoder may hold back: 16 in H.264 and HEVC, more with threads and in libdav1d.
+MAX_DELAYED_PICTURES = 256
+
+
+class CpuEngine:
+    """Decodes cuts with FFmpeg's software decoders.
+
+    Each call makes its own decoder, so that calls from several threads run at the same time and nothing of one clip
+    can reach the next.
+
+    Args:
+        size: (height, width) of what comes out, resized by swscale's bicubic filter; None = as coded, and a video
+            whose size changes is an error.
+        colour_default: matrix of pictures that are not tagged: "bt601" (also None, as swscale does), "bt709", "bt2020".
+        num_threads: decoder threads of one call.
+    """
+
+    name = "cpu"
+
+    def __init__(
+        self, *, size: tuple[int, int] | None = None, colour_default: str | None = None, num_threads: int = 1
+    ) -> None:
+        self.size = size
+        self.colour_default = colour_default
+        self.num_threads = num_threads
+
+    def decode(self, cut: Cut) -> Pictures:
+        """RGB uint8 (len(cut.frames), H, W, 3).
+
+        Raises:
+            DecodeError: a wanted frame is missing, damaged, or of another size; names video and frame.
+        """
+        height, width = self.size or (cut.info.height, cut.info.width)
+        out = np.empty((len(cut.frames), height, width, 3), np.uint8)
+        for place, picture in self.iter_decode(cut):
+            out[place] = picture
+        return out
+
+    def iter_decode(self, cut: Cut) -> Iterator[tuple[int, Pictures]]:
+        """Each wanted frame as (place in cut.frames, RGB uint8 (H, W, 3)), ascending, one at a time in memory.
+
+        Raises:
+            DecodeError: as decode.
+        """
+        convert = RgbConverter(size=self.size, colour_default=self.colour_default)
+        wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
+        expected = 0
+        with open_decoder(cut.info, cut.uri, reorder_depth=reorder_depth(cut), num_threads=self.num_threads) as decoder:
+            for segment in cut.segments:
+                for row, frame in _pictures(decoder, cut, segment):
+                    place = wanted.get(row)
+                    if place is None:
+                        continue
+                    if place != expected:
+                        _raise_missing(cut, expected, place)
+                    self._check_size(cut, place, frame)
+                    yield place, convert(frame)
+                    expected += 1
+        if expected < len(cut.frames):
+            _raise_missing(cut, expected, None)
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+    def _check_size(self, cut: Cut, place: int, frame: Any) -> None:
+        if self.size is None and (frame.width, frame.height) != (cut.info.width, cut.info.height):
+            raise DecodeError(
+                f"the picture is {frame.width}x{frame.height}, the video {cut.info.width}x{cut.info.height}: "
+                f"its size changes in mid-stream; ask for a size to have all pictures resized",
+                uri=cut.uri,
+                frame_index=int(cut.frames[place]),
+            )
+
+
+def reorder_depth(cut: Cut) -> int:
+    """Most pictures that precede another in decode order and follow it in presentation order."""
+    depth = 0
+    for segment in cut.segments:
+        pts = np.array([packet.pts for packet in segment])
+        rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
+        depth = max(depth, int((np.arange(len(rank)) - rank).max(initial=0)))
+    return depth
+
+
+def _raise_missing(cut: Cut, expected: int, seen: int | None) -> None:
+    what = "the decoder gave no picture for it" if seen is None else (
+        f"the decoder gave frame {int(cut.frames[seen])} where this one was due"
+    )  # fmt: skip
+    raise DecodeError(what, uri=cut.uri, frame_index=int(cut.frames[expected]))
+
+
+def _pictures(decoder: Any, cut: Cut, segment: tuple[Packet, ...]) -> Iterator[tuple[int, Any]]:
+    """(row, frame) of each sound picture of a segment, in output order.
+
+    A coded sample that the decoder refuses, or whose picture it marks as concealed, spoils whatever may refer to it:
+    wanted pictures of later rows are then an error.
+    """
+    damage = _Damage(cut)
+    for packet in segment:
+        for frame in _fed(decoder, packet, damage):
+            yield from damage.checked(frame)
+    for frame in _drained(decoder):
+        yield from damage.checked(frame)
+    restart(decoder)
+
+
+class _Damage:
+    """What went wrong in a segment so far, and which wanted pictures that concerns."""
+
+    def __init__(self, cut: Cut) -> None:
+        self._cut = cut
+        self._wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
+        self._first: tuple[int, str] | None = None
+
+    def note(self, row: int, payload: bytes, message: str) -> None:
+        """A coded sample went wrong; harmless where nothing that is wanted can refer to its picture."""
+        if row in self._wanted or not _harmless(self._cut, row, payload):
+            self._first = self._first or (row, message)
+
+    def checked(self, frame: Any) -> Iterator[tuple[int, Any]]:
+        """The frame with its row, if it is sound. Raises DecodeError if it is wanted and damaged."""
+        if frame.pts is None:
+            return
+        row = int(frame.pts)
+        if frame.is_corrupt and row not in self._cut.leading_rows:
+            self._first = self._first or (row, "the decoder marks the picture as corrupt")
+        if self._first is not None and self._first[0] <= row and row in self._wanted:
+            self._fail(self._wanted[row], *self._first)
+        yield row, frame
+
+    def _fail(self, place: int, row: int, message: str) -> None:
+        raise DecodeError(
+            f"coded sample {row}, on which it may depend: {message}",
+            uri=self._cut.uri,
+            frame_index=int(self._cut.frames[place]),
+        )
+
+
+def _harmless(cut: Cut, row: int, payload: bytes) -> bool:
+    if row in cut.leading_rows:
+        return True
+    facts = sample_facts(cut.info, payload)
+    return facts.disposable is True or facts.has_picture is False
+
+
+def _fed(decoder: Any, packet: Packet, damage: _Damage) -> list[Any]:
+    try:
+        return list(decoder.decode(av_packet(packet)))
+    except av.FFmpegError as error:
+        damage.note(packet.row, packet.data, error.strerror or str(error))
+        return []
+
+
+def _drained(decoder: Any) -> Iterator[Any]:
+    """The pictures that the decoder still holds. What it cannot give is missed by whoever counts."""
+    for _ in range(MAX_DELAYED_PICTURES):
+        try:
+            frames = decoder.decode(None)
+        except av.EOFError:
+            return
+        except av.FFmpegError:
+            continue
+        if not frames:
+            return
+        yield from frames

@@ -1,0 +1,168 @@
+"""The dali engine: `fn.decoders.video` over cuts wrapped into a tiny MP4. Needs nothing but DALI; no speed is asked.
+
+What DALI 2.4 does that must be worked around: it decodes from the first frame whatever is asked (the cut starts at the
+key frame); it decodes each repeat again (only distinct frames are asked); where fewer pictures come than the header
+counts it returns unwritten or stale memory (only indices of pictures that the packets show are asked, and pictures
+that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says
+(corrected by a matrix, or refused); some arguments end the process (they are checked before).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vidprep.errors import DecodeError
+from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE, LUMA_WEIGHTS, correction
+from vidprep.loaders.engines.leading import without_leading
+from vidprep.loaders.mp4_writer import cut_to_mp4
+from vidprep.loaders.pipeline import device_ordinal, import_dali
+
+if TYPE_CHECKING:
+    from vidprep.loaders.cut import Cut
+    from vidprep.records import StreamInfo
+
+#: Codecs that DALI's CPU build decodes (H.264 and HEVC were removed in 2.1.1).
+CPU_CODECS = frozenset({"vp8", "vp9", "mjpeg"})
+#: Codecs that `device="mixed"` decodes, as far as the GPU's NVDEC does.
+GPU_CODECS = frozenset({"h264", "hevc", "vp8", "vp9", "av1", "mpeg4"})
+
+#: DALI converts with the BT.601 matrix, and takes the range from the stream.
+DALI_MATRIX = "bt601"
+
+#: A matrix that differs from DALI's by less than this is the same.
+SAME_MATRIX = 1e-6
+
+
+def refusal(info: StreamInfo, device: str) -> str | None:
+    """Why this stream cannot be decoded rightly by DALI, or None."""
+    codecs = CPU_CODECS if device == "cpu" else GPU_CODECS
+    if info.codec not in codecs:
+        return f"DALI on {device} decodes {', '.join(sorted(codecs))}, not {info.codec}"
+    if (info.bit_depth or 8) != 8:
+        return f"DALI cuts {info.bit_depth}-bit pictures to 8 bits"
+    if info.chroma not in (None, "4:2:0") and device != "cpu":
+        return f"DALI on a GPU does not decode chroma {info.chroma}"
+    if info.interlaced and device != "cpu":
+        return "interlaced pictures would be deinterlaced"
+    if (info.colour_matrix or DEFAULT_MATRIX) not in LUMA_WEIGHTS:
+        return f"colour matrix {info.colour_matrix} is not one that DALI's RGB can be corrected to"
+    if device != "cpu" and (info.width % 2 or info.height % 2):
+        return "DALI's GPU conversion writes pairs of pixels, the size is odd"
+    return None
+
+
+class DaliEngine:
+    """Decodes cuts with DALI; calls from several threads wait for each other.
+
+    Args:
+        device: "cpu", or "cuda:0" for `device="mixed"`.
+        colour_default: matrix of pictures that are not tagged; None = "bt601".
+
+    Raises:
+        MissingDependencyError: DALI is not installed.
+    """
+
+    name = "dali"
+
+    def __init__(self, device: str = "cpu", *, colour_default: str | None = None) -> None:
+        self._dali = import_dali()
+        self._device = device
+        self._colour_default = colour_default
+        self._lock = threading.Lock()
+        self._pipe = self._built()
+
+    def decode(self, cut: Cut) -> Any:
+        """RGB uint8 (len(cut.frames), H, W, 3): numpy on the CPU, torch on a GPU.
+
+        Raises:
+            DecodeError: a wanted frame is damaged or missing, or the stream is one that DALI does not decode rightly.
+        """
+        info = dataclasses.replace(cut.info, colour_matrix=cut.info.colour_matrix or self._colour_default)
+        reason = refusal(info, self._device)
+        if reason is not None:
+            raise DecodeError(f"{reason}; use the cpu engine", uri=cut.uri)
+        if len(cut.frames) == 0:
+            return np.zeros((0, info.height, info.width, 3), np.uint8)
+        file, places = cut_to_mp4(without_leading(cut))
+        pictures = self._run(cut, file, places.astype(np.int32))
+        if tuple(pictures.shape) != (len(cut.frames), info.height, info.width, 3):
+            raise DecodeError(
+                f"DALI returned {tuple(pictures.shape)}, the video is {info.width}x{info.height}", uri=cut.uri
+            )  # fmt: skip
+        return _recoloured(pictures, info)
+
+    def close(self) -> None:
+        """Free DALI's memory."""
+        with self._lock:
+            self._pipe = None
+
+    def _run(self, cut: Cut, file: bytes, places: Any) -> Any:
+        with self._lock:
+            if self._pipe is None:
+                raise RuntimeError("the engine is closed")
+            try:
+                self._pipe.feed_input("file", [np.frombuffer(file, np.uint8)])
+                self._pipe.feed_input("frames", [places])
+                (out,) = self._pipe.run()
+            except RuntimeError as error:
+                self._pipe = self._built()
+                raise DecodeError(
+                    f"DALI: {_cause(error)}", uri=cut.uri, frame_index=int(cut.frames[0])
+                ) from error  # fmt: skip
+        return _owned(out)
+
+    def _built(self) -> Any:
+        dali = self._dali
+        pipe = dali.Pipeline(
+            batch_size=1,
+            num_threads=1,
+            device_id=device_ordinal(self._device),
+            exec_dynamic=True,
+            prefetch_queue_depth=1,
+        )
+        with pipe:
+            file = dali.fn.external_source(name="file", device="cpu", dtype=dali.types.UINT8, ndim=1)
+            frames = dali.fn.external_source(name="frames", device="cpu", dtype=dali.types.INT32, ndim=1)
+            on_cpu = self._device == "cpu"
+            pipe.set_outputs(
+                dali.fn.decoders.video(file, device="cpu" if on_cpu else "mixed", frames=frames, pad_mode="none")
+            )
+        pipe.build()
+        return pipe
+
+
+def _owned(batch: Any) -> Any:
+    """The only sample, as numpy or torch."""
+    tensor = batch.as_tensor()
+    if hasattr(batch, "as_cpu"):
+        import torch
+
+        return torch.from_dlpack(tensor)[0]
+    return np.asarray(tensor)[0]
+
+
+def _cause(error: BaseException) -> str:
+    """DALI's own words, in one line: the part after the operator's trace."""
+    text = str(error)
+    _, _, tail = text.partition("Error in")
+    lines = [line.strip() for line in (tail or text).splitlines() if line.strip()]
+    told = [line for line in lines if "[" in line and "]" in line] or lines
+    return (told[0] if told else type(error).__name__)[:300]
+
+
+def _recoloured(pictures: Any, info: StreamInfo) -> Any:
+    """From the BT.601 matrix, which DALI used, to the stream's own."""
+    matrix = info.colour_matrix or DEFAULT_MATRIX
+    table = correction(DALI_MATRIX, matrix, info.colour_range or DEFAULT_RANGE)
+    if np.abs(table - np.eye(3)).max() < SAME_MATRIX:
+        return pictures
+    if isinstance(pictures, np.ndarray):
+        return np.clip(np.rint(pictures.astype(np.float32) @ table.T), 0, 255).astype(np.uint8)
+    import torch
+
+    fixed = pictures.float() @ torch.from_numpy(table.T.copy()).to(pictures.device)
+    return fixed.round_().clamp_(0, 255).to(torch.uint8)

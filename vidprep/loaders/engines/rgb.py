@@ -1,0 +1,132 @@
+"""NV12 and P016 surfaces to RGB in torch: one fused Triton kernel on a GPU that has Triton, torch operations elsewhere.
+
+Both follow the tables of `vidprep.loaders.colour` and differ by rounding only.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vidprep.loaders.colour import HORIZONTAL_LIMIT, conversion_of, upsample_taps
+
+if TYPE_CHECKING:
+    from vidprep.records import StreamInfo
+
+#: Frames that the torch path converts at once; bounds its temporaries at about 40 bytes a pixel each.
+TORCH_FRAMES_AT_ONCE = 8
+
+
+def surface_rows(height: int) -> int:
+    """Rows of a 4:2:0 semi-planar surface: luma, then chroma of half the height rounded up."""
+    return height + (height + 1) // 2
+
+
+def surface_to_rgb(surfaces: Any, info: StreamInfo) -> Any:
+    """Semi-planar 4:2:0 pictures to RGB.
+
+    Args:
+        surfaces: torch uint8 (NV12) or int16/uint16 (P016: samples in the high bits) tensor of shape
+            (F, surface_rows(H), W rounded up to even), contiguous.
+        info: the stream's size and colour tags.
+
+    Returns:
+        torch uint8 (F, H, W, 3) on the same device, ready on the current stream.
+    """
+    import torch
+
+    if surfaces.dtype == torch.uint16:
+        surfaces = surfaces.view(torch.int16)
+    convert = _triton_converter() if surfaces.is_cuda else None
+    return (convert or _convert_torch)(surfaces, info)
+
+
+@lru_cache(maxsize=64)
+def _device_taps(num_in: int, num_out: int, device: str) -> tuple[Any, Any]:
+    """upsample_taps as (4, num_out) tensors."""
+    import torch
+
+    index, weight = upsample_taps(num_in, num_out)
+    return (
+        torch.from_numpy(np.ascontiguousarray(index.T)).to(device),
+        torch.from_numpy(np.ascontiguousarray(weight.T)).to(device),
+    )
+
+
+def _convert_torch(surfaces: Any, info: StreamInfo) -> Any:
+    import torch
+
+    out = torch.empty(
+        (len(surfaces), info.height, info.width, 3), dtype=torch.uint8, device=surfaces.device
+    )  # fmt: skip
+    for start in range(0, len(surfaces), TORCH_FRAMES_AT_ONCE):
+        part = slice(start, start + TORCH_FRAMES_AT_ONCE)
+        out[part] = _convert_some(surfaces[part], info)
+    return out
+
+
+def _convert_some(surfaces: Any, info: StreamInfo) -> Any:
+    import torch
+
+    height, width = info.height, info.width
+    planes = _levels(surfaces)
+    chroma = planes[:, height:].reshape(len(planes), (height + 1) // 2, -1, 2)[:, :, : (width + 1) // 2]
+    chroma = _upsampled(chroma, 2, width).clamp_(max=HORIZONTAL_LIMIT)
+    chroma = _upsampled(chroma, 1, height)
+    table = conversion_of(info)
+    y, cb, cr = (
+        plane - float(zero)
+        for plane, zero in zip((planes[:, :height, :width], chroma[..., 0], chroma[..., 1]), table.offset, strict=True)
+    )
+    rows = [float(a) * y + float(b) * cb + float(c) * cr for a, b, c in table.matrix]
+    return torch.stack(rows, -1).add_(0.5).clamp_(0, 255).to(torch.uint8)
+
+
+def _levels(surfaces: Any) -> Any:
+    """Samples as float32 in units of 8-bit levels."""
+    import torch
+
+    if surfaces.dtype == torch.uint8:
+        return surfaces.float()
+    return (surfaces.int() & 0xFFFF).float() / 256
+
+
+def _upsampled(planes: Any, axis: int, num_out: int) -> Any:
+    """Four taps along one axis of (F, H, W, 2)."""
+    index, weight = _device_taps(planes.shape[axis], num_out, str(planes.device))
+    shape = [1, 1, 1, 1]
+    shape[axis] = num_out
+    return sum(planes.index_select(axis, index[k]) * weight[k].view(shape) for k in range(4))
+
+
+@lru_cache(maxsize=1)
+def _triton_converter() -> Any:
+    """The fused kernel's launcher, or None without Triton."""
+    try:
+        from vidprep.loaders.engines.rgb_triton import convert
+    except ImportError:
+        return None
+    return convert
+
+
+def launch_arguments(surfaces: Any, info: StreamInfo) -> tuple[Any, ...]:
+    """What the fused kernel takes after source and destination."""
+    import torch
+
+    height, width = info.height, info.width
+    device = str(surfaces.device)
+    table = conversion_of(info)
+    return (
+        *_device_taps((width + 1) // 2, width, device),
+        *_device_taps((height + 1) // 2, height, device),
+        height,
+        width,
+        surfaces.shape[1] * surfaces.shape[2],
+        surfaces.shape[2],
+        1.0 if surfaces.dtype == torch.uint8 else 1 / 256,
+        HORIZONTAL_LIMIT,
+        *(float(value) for value in table.offset),
+        *(float(value) for value in table.matrix.reshape(-1)),
+    )

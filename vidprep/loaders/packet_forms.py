@@ -1,0 +1,227 @@
+"""A cut's packets in the forms that decoders take: Annex B or raw frames (NVDEC), av.Packet (FFmpeg).
+
+The in-memory MP4 that DALI takes is in mp4_writer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from vidprep.errors import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vidprep.loaders.cut import Cut, Packet
+    from vidprep.records import StreamInfo
+
+START_CODE = b"\x00\x00\x00\x01"
+
+NAL_CODECS = frozenset({"h264", "hevc", "vvc"})
+
+
+def annexb(data: bytes, length_size: int) -> bytes:
+    """A sample whose NAL units carry length prefixes, with start codes instead (H.264/H.265 Annex B).
+
+    Args:
+        data: one coded sample.
+        length_size: bytes of each length prefix, 1 to 4; 0 = it has start codes already.
+
+    Raises:
+        ValueError: a length runs past the end of the sample.
+    """
+    if length_size == 0:
+        return data
+    if length_size == 4:
+        return _annexb_in_place(data)
+    return b"".join(START_CODE + unit for unit in nal_units(data, length_size))
+
+
+def _annexb_in_place(data: bytes) -> bytes:
+    """Four-byte lengths are as long as start codes: overwrite them."""
+    out, at, end = bytearray(data), 0, len(data)
+    while at < end:
+        unit = int.from_bytes(data[at : at + 4], "big")
+        out[at : at + 4] = START_CODE
+        at += 4 + unit
+    if at != end:
+        raise ValueError(f"a NAL unit runs {at - end} bytes past the end of its sample")
+    return bytes(out)
+
+
+def nal_units(data: bytes, length_size: int) -> Iterator[bytes]:
+    """The NAL units of a length-prefixed sample. Raises ValueError where one runs past its end."""
+    at, end = 0, len(data)
+    while at < end:
+        unit = int.from_bytes(data[at : at + length_size], "big")
+        at += length_size
+        if at + unit > end:
+            raise ValueError(f"a NAL unit runs {at + unit - end} bytes past the end of its sample")
+        yield data[at : at + unit]
+        at += unit
+
+
+def annexb_units(data: bytes, length_size: int = 0) -> list[bytes]:
+    """The NAL units of a sample with length prefixes, or with start codes where length_size is 0.
+
+    Zero bytes before a start code are padding (H.264 and H.265, B.1.1): no NAL unit ends in one.
+    """
+    if length_size:
+        return list(nal_units(data, length_size))
+    return [unit for piece in re.split(b"\0\0\1", data)[1:] if (unit := piece.rstrip(b"\0"))]
+
+
+def parameter_sets(info: StreamInfo) -> bytes:
+    """The parameter sets of the stream's configuration as Annex B; empty if it has none (they are in band).
+
+    Raises:
+        ValueError: the configuration is cut off.
+    """
+    return b"".join(START_CODE + unit for unit in configuration_units(info))
+
+
+def configuration_units(info: StreamInfo) -> list[bytes]:
+    """Parameter set NAL units from Annex B, avcC (ISO/IEC 14496-15, 5.3.3.1) or hvcC (8.3.3.1).
+
+    Raises:
+        ValueError: the configuration is cut off.
+    """
+    config = info.codec_config
+    if info.codec not in NAL_CODECS or not config:
+        return []
+    if is_annexb(config):
+        return annexb_units(config)
+    if info.codec == "vvc":
+        raise ValueError("vvcC is not read here")
+    return list(_avcc_units(config) if info.codec == "h264" else _hvcc_units(config))
+
+
+def is_annexb(config: bytes) -> bool:
+    """Whether a configuration, or a sample, starts with a start code."""
+    return config[:3] == START_CODE[1:] or config[:4] == START_CODE
+
+
+def nal_length_size(info: StreamInfo) -> int:
+    """Bytes of each NAL unit's length prefix, from the configuration where the facts do not say; 0 = start codes."""
+    config, place = info.codec_config, {"h264": 4, "hevc": 21}.get(info.codec)
+    if info.nal_length_size or place is None or len(config) <= place or is_annexb(config):
+        return info.nal_length_size
+    return (config[place] & 3) + 1
+
+
+def parameter_set_units(info: StreamInfo, first_sample: bytes) -> list[bytes]:
+    """Parameter sets from the configuration, or else from the first sample."""
+    units = configuration_units(info) or annexb_units(first_sample, nal_length_size(info))
+    return [unit for unit in units if _is_parameter_set(info.codec, unit[0])]
+
+
+def _is_parameter_set(codec: str, first_byte: int) -> bool:
+    return first_byte & 0x1F in (7, 8) if codec == "h264" else first_byte >> 1 & 0x3F in (32, 33, 34)
+
+
+def av1_sequence_header(sample: bytes) -> bytes:
+    """The sequence header OBU of a sample (AV1, 5.3 and 5.5), empty if there is none."""
+    at = 0
+    while at < len(sample):
+        header = sample[at]
+        start = at + (2 if header & 0x04 else 1)
+        size, start = _leb128(sample, start) if header & 0x02 else (len(sample) - start, start)
+        if header >> 3 & 0x0F == 1:
+            return sample[at : start + size]
+        at = start + size
+    return b""
+
+
+def _leb128(data: bytes, at: int) -> tuple[int, int]:
+    """(value, place behind it); AV1, 4.10.5."""
+    value = 0
+    for place, byte in enumerate(data[at : at + 8]):
+        value |= (byte & 0x7F) << 7 * place
+        if not byte & 0x80:
+            return value, at + place + 1
+    return len(data), len(data)
+
+
+def _avcc_units(config: bytes) -> Iterator[bytes]:
+    at = 5
+    for mask in (0x1F, 0xFF):  # SPS count in the low 5 bits, then PPS count
+        count, at = _byte(config, at) & mask, at + 1
+        for _ in range(count):
+            unit, at = _sized(config, at)
+            yield unit
+
+
+def _hvcc_units(config: bytes) -> Iterator[bytes]:
+    num_arrays, at = _byte(config, 22), 23
+    for _ in range(num_arrays):
+        count, at = int.from_bytes(config[at + 1 : at + 3], "big"), at + 3
+        for _ in range(count):
+            unit, at = _sized(config, at)
+            yield unit
+
+
+def _byte(config: bytes, at: int) -> int:
+    if at >= len(config):
+        raise ValueError(f"the decoder configuration ends at byte {len(config)}")
+    return config[at]
+
+
+def _sized(config: bytes, at: int) -> tuple[bytes, int]:
+    """A unit behind its 16-bit length, and where the next begins."""
+    size = int.from_bytes(config[at : at + 2], "big")
+    if at + 2 + size > len(config):
+        raise ValueError(f"the decoder configuration ends at byte {len(config)}")
+    return config[at + 2 : at + 2 + size], at + 2 + size
+
+
+def elementary_packets(cut: Cut) -> list[tuple[int, bytes]]:
+    """(row, bytes) of each packet as NVDEC takes them.
+
+    H.264 and HEVC: Annex B, the parameter sets of the configuration before the first packet of each segment. Others
+    (VP8, VP9, AV1 OBUs, MPEG): as stored; MPEG-4 gets its configuration before the first packet.
+
+    Raises:
+        DecodeError: a packet or the configuration is malformed.
+    """
+    info, starts = cut.info, frozenset(cut.segment_starts)
+    length_size = nal_length_size(info)
+    row = -1
+    try:
+        header = parameter_sets(info) if info.codec in NAL_CODECS else _raw_header(info)
+        out = []
+        for place, packet in enumerate(cut.packets):
+            row = packet.row
+            data = annexb(packet.data, length_size)
+            out.append((row, header + data if header and place in starts else data))
+    except ValueError as error:
+        raise DecodeError(f"coded sample {row}: {error}", uri=cut.uri, frame_index=_frame_after(cut, row)) from error
+    return out
+
+
+#: Codecs whose configuration is a piece of their elementary stream.
+_HEADER_CODECS = frozenset({"mpeg4", "mpeg1video", "mpeg2video"})
+
+
+def _raw_header(info: StreamInfo) -> bytes:
+    """What a raw decoder must be fed before the first packet."""
+    if info.codec == "av1" and info.codec_config[:1] == b"\x81":
+        return info.codec_config[4:]  # av1C (AV1 in ISOBMFF, 2.3.3): the sequence header OBU follows four bytes
+    return info.codec_config if info.codec in _HEADER_CODECS else b""
+
+
+def _frame_after(cut: Cut, row: int) -> int | None:
+    later = cut.frames[cut.frame_rows >= row]
+    return int(later[0]) if len(later) else None
+
+
+def av_packet(packet: Packet) -> Any:
+    """The packet for FFmpeg, its row as pts and dts: a decoder passes them on to the picture."""
+    import av
+
+    # Not Packet(data): that lends FFmpeg Python's own memory, without the zero padding that its bit readers run into.
+    out = av.Packet(len(packet.data))
+    out.update(packet.data)
+    out.pts = out.dts = packet.row
+    out.is_keyframe = packet.key
+    return out

@@ -1,0 +1,134 @@
+"""One DALI graph for every device: decoded clips in, resized, cropped, transformed and laid out batches out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vidprep.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Transform = Callable[[Any], Any]
+
+#: layout → order of the axes F, H, W, C in it
+LAYOUTS = {"FHWC": None, "FCHW": (0, 3, 1, 2), "CFHW": (3, 0, 1, 2)}
+DTYPES = {"uint8": "UINT8", "float16": "FLOAT16", "float32": "FLOAT"}
+SIZE_MODES = ("crop", "stretch")
+
+_INPUT = "clips"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """What the graph does to each clip."""
+
+    size: tuple[int, int] | None = None
+    """(height, width) of what comes out; None = as decoded"""
+    size_mode: str = "crop"
+    """"crop": resize to cover, cut the middle out; "stretch": resize, changing the aspect ratio"""
+    transform: Transform | None = None
+    """a function of the DataNode of a batch of clips (FHWC uint8), applied after the resize"""
+    layout: str = "FHWC"
+    """"FHWC", "FCHW" or "CFHW" """
+    dtype: str = "uint8"
+    """"uint8", "float16" or "float32"; a conversion without scaling"""
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("layout", self.layout, LAYOUTS),
+            ("dtype", self.dtype, DTYPES),
+            ("size_mode", self.size_mode, SIZE_MODES),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{name}={value!r} is none of {', '.join(allowed)}")
+        if self.size is not None and min(self.size) < 1:
+            raise ValueError(f"size={self.size} has a side below 1")
+
+
+class ClipPipeline:
+    """Runs batches of decoded clips through the graph, in the thread that calls.
+
+    The number of clips may differ from batch to batch, and without `size` so may their sizes. Memory: one batch of
+    decoded clips that is lent, and one batch that comes out; outputs live as long as they are referred to.
+
+    Args:
+        batch_size: most clips in a batch.
+        device: "cpu", or "cuda:0" for torch CUDA clips.
+        options: what is done to each clip.
+        num_threads: DALI's own threads.
+
+    Raises:
+        MissingDependencyError: DALI is not installed.
+    """
+
+    def __init__(self, *, batch_size: int, device: str, options: GraphOptions, num_threads: int = 2) -> None:
+        dali = import_dali()
+        on_gpu = device != "cpu"
+        self.device = device
+        self._pipe = dali.Pipeline(
+            batch_size=batch_size,
+            num_threads=num_threads,
+            device_id=device_ordinal(device),
+            exec_dynamic=True,
+            prefetch_queue_depth=1,  # reading and decoding run ahead outside; the graph is an order above their speed
+        )
+        with self._pipe:
+            clips = dali.fn.external_source(
+                name=_INPUT,
+                device="gpu" if on_gpu else "cpu",
+                layout="FHWC",
+                dtype=dali.types.UINT8,
+                batch=True,
+                no_copy=True,
+            )
+            self._pipe.set_outputs(_graph(dali, clips, options))
+        self._pipe.build()
+
+    def run(self, clips: Sequence[Any]) -> Any:
+        """A DALI TensorList of the batch, finished.
+
+        Args:
+            clips: uint8 (F, H, W, 3) each: numpy on the CPU, torch CUDA tensors on a GPU.
+        """
+        self._pipe.feed_input(_INPUT, list(clips))
+        (batch,) = self._pipe.run()
+        return batch
+
+
+def import_dali() -> Any:
+    """The nvidia.dali package. Raises MissingDependencyError, naming the pip command."""
+    try:
+        import nvidia.dali
+        import nvidia.dali.fn
+        import nvidia.dali.types
+    except ImportError:
+        raise MissingDependencyError("nvidia-dali", "dali") from None
+    return nvidia.dali
+
+
+def device_ordinal(device: str) -> int | None:
+    """Number of the GPU that "cuda:0" or "cuda" names, None for "cpu"."""
+    if device == "cpu":
+        return None
+    kind, _, ordinal = device.partition(":")
+    if kind != "cuda" or not (ordinal or "0").isdigit():
+        raise ValueError(f'device={device!r} is neither "cpu" nor "cuda:N"')
+    return int(ordinal or 0)
+
+
+def _graph(dali: Any, clips: Any, options: GraphOptions) -> Any:
+    fn = dali.fn
+    if options.size is not None:
+        height, width = options.size
+        mode = "stretch" if options.size_mode == "stretch" else "not_smaller"
+        clips = fn.resize(clips, resize_y=height, resize_x=width, mode=mode, antialias=True)
+        if options.size_mode == "crop":
+            clips = fn.crop(clips, crop=(height, width))
+    if options.transform is not None:
+        clips = options.transform(clips)
+    if options.dtype != "uint8" or options.transform is not None:
+        clips = fn.cast(clips, dtype=getattr(dali.types, DTYPES[options.dtype]))
+    order = LAYOUTS[options.layout]
+    return clips if order is None else fn.transpose(clips, perm=list(order))

@@ -1,0 +1,31 @@
+"""What torch.distributed knows, where it runs; one process otherwise. Never imports torch by itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """(rank, world_size), from torch.distributed where both are None and it is initialised."""
+    if (rank is None) != (world_size is None):
+        raise ValueError("rank and world_size go together: give both or none")
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    distributed = _initialised()
+    return (distributed.get_rank(), distributed.get_world_size()) if distributed else (0, 1)
+
+
+def total(count: int) -> int:
+    """The sum of a count over all ranks; must be called by all of them."""
+    distributed = _initialised()
+    if distributed is None:
+        return count
+    counts: list[int] = [0] * distributed.get_world_size()
+    distributed.all_gather_object(counts, count)
+    return sum(counts)
+
+
+def _initialised() -> Any:
+    distributed = sys.modules.get("torch.distributed")
+    return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None

@@ -1,0 +1,61 @@
+"""Where a loader is, as plain JSON that fits any number of ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vidprep.errors import SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATE_VERSION = 1
+
+
+def to_state(*, epoch: int, position: int, batch_size: int, fingerprint: str, num_positions: int) -> dict[str, Any]:
+    """The state as JSON values."""
+    return {
+        "version": STATE_VERSION,
+        "epoch": epoch,
+        "position": position,
+        "batch_size": batch_size,
+        "fingerprint": fingerprint,
+        "num_positions": num_positions,
+    }
+
+
+def checked_state(
+    state: Mapping[str, Any], *, batch_size: int, fingerprint: str, num_positions: int, allow: frozenset[str]
+) -> tuple[int, int]:
+    """(epoch, position) of a state that fits this loader.
+
+    Args:
+        state: what `to_state` gave.
+        batch_size: this loader's.
+        fingerprint: this loader's, of index, policy and seed.
+        num_positions: of this loader's plan.
+        allow: differences that are accepted: "index", "batch_size".
+
+    Raises:
+        SamplingError: the state is of another plan, or of another batch size in mid-epoch, or no state at all.
+    """
+    try:
+        version, epoch, position = int(state["version"]), int(state["epoch"]), int(state["position"])
+        saved_size, saved_print = int(state["batch_size"]), str(state["fingerprint"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SamplingError(f"not a loader state: {error!r}") from error
+    if version != STATE_VERSION:
+        raise SamplingError(f"the state has version {version}, this code reads {STATE_VERSION}")
+    if saved_print != fingerprint and "index" not in allow:
+        raise SamplingError(
+            f"the state is of another index or plan (fingerprint {saved_print}, here {fingerprint}); its places name "
+            'other clips. Pass allow={"index"} to go on regardless'
+        )
+    if position and saved_size != batch_size and "batch_size" not in allow:
+        raise SamplingError(
+            f"the state was saved in mid-epoch with batch_size {saved_size}, here it is {batch_size}; "
+            'pass allow={"batch_size"} to go on with other batches'
+        )
+    if not 0 <= position <= num_positions or epoch < 0:
+        raise SamplingError(f"epoch {epoch}, place {position} of {num_positions} does not exist")
+    return epoch, position

@@ -1,0 +1,62 @@
+"""How many clips each unit gives, from as little as the policy looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vidprep.records import Timeline
+from vidprep.samplers.indexed import IndexPolicy
+
+if TYPE_CHECKING:
+    from vidprep.samplers.policy import Policy
+    from vidprep.samplers.segments import Units
+    from vidprep.timebase import IntArray
+
+__all__ = ["clips_of_each"]
+
+
+def clips_of_each(units: Units, videos: Any, policy: Policy) -> int | IntArray:
+    """Clips of each unit: int64[count], or one number where all units give the same; 0 = refused or unreadable.
+
+    A policy that looks at nothing but the number of frames is asked once for each distinct number; another one is asked
+    for each unit, which reads its timeline.
+    """
+    frames = frames_of_each(units, videos)
+    if isinstance(policy, IndexPolicy):
+        counts = _by_number(frames, policy)
+    else:
+        counts = np.array([_count(units, videos, policy, unit) for unit in range(units.count)], dtype=np.int64)
+    if len(counts) and (counts == counts[0]).all():
+        return int(counts[0])
+    return counts
+
+
+def frames_of_each(units: Units, videos: Any) -> IntArray:
+    """int64[count]: frames that each unit's clips may use."""
+    if units.within is not None:
+        return (units.within[:, 1] - units.within[:, 0]).astype(np.int64)
+    if hasattr(videos, "column"):
+        numbers = np.asarray(videos.column("num_frames"))
+        return np.nan_to_num(numbers).astype(np.int64) if numbers.dtype.kind == "f" else numbers.astype(np.int64)
+    return np.array([timeline_of(video).num_frames for video in videos], dtype=np.int64)
+
+
+def timeline_of(video: Any) -> Timeline:
+    """A video's timeline; timelines may stand for themselves."""
+    return video if isinstance(video, Timeline) else video.timeline
+
+
+def _by_number(frames: IntArray, policy: IndexPolicy) -> IntArray:
+    if len(frames) and 0 <= int(frames.min()) and int(frames.max()) < 1 << 24:  # a table is quicker than sorting
+        table = np.zeros(int(frames.max()) + 1, np.int64)
+        for n in np.flatnonzero(np.bincount(frames)).tolist():
+            table[n] = policy.num_clips(Timeline.regular(n))
+        return table[frames]
+    distinct, place = np.unique(frames, return_inverse=True)
+    return np.array([policy.num_clips(Timeline.regular(n)) for n in distinct.tolist()], dtype=np.int64)[place]
+
+
+def _count(units: Units, videos: Any, policy: Policy, unit: int) -> int:
+    return policy.num_clips(timeline_of(videos[units.video_of(unit)]), units.within_of(unit))

@@ -1,0 +1,203 @@
+"""`AtRate`: clips at a frame rate, by the frames' own times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from vidprep.errors import SamplingError
+from vidprep.records import Timeline
+from vidprep.samplers import checks
+from vidprep.samplers.draws import Draw
+from vidprep.samplers.policy import Places, Policy
+from vidprep.samplers.ranges import COUNT
+from vidprep.samplers.timeline import Clock, Seconds, clock_of
+
+__all__ = ["AtRate", "solve_count"]
+
+
+def solve_count(
+    natural: int, low: int | None, high: int | None, divisor: int, remainder: int
+) -> int:
+    """How many frames a clip gets: the largest m·divisor + remainder, m >= 0, from 1 to `natural`, within low .. high.
+
+    Where `natural` is too few for any, the smallest such number from `low` (video VAEs that compress time by 4 take
+    divisor=4, remainder=1: 1, 5, 9, ...).
+
+    Raises:
+        SamplingError: no such number lies within low .. high.
+    """
+    least, most = max(low or 1, 1), checks.LIMIT if high is None else high
+    smallest = least + (remainder - least) % divisor
+    top = min(max(natural, 1), most)
+    largest = top - (top - remainder) % divisor
+    if smallest > most:
+        raise SamplingError(
+            f"AtRate: min_frames={low}, max_frames={high}: no number of the form {divisor}·m+{remainder} lies between them"
+        )
+    return largest if largest >= smallest else smallest
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtRate(Policy):
+    """Frames at a rate: clip frame i is the one on screen at start + i/fps.
+
+        fps=10, a video with uneven times (each column 50 ms, `|` where a new frame comes)
+        video   |0 . |1|2 . . . . |3 . |4|5 . . |
+        asked    ^   ^   ^   ^   ^   ^   ^   ^         0.0, 0.1, ... seconds after the first frame
+        clip     0   1   2   2   2   3   4   5
+
+    Without `frames` and `seconds` the clip is the whole video: all i with i/fps < duration. `min_frames`, `max_frames`,
+    `divisor` and `remainder` are then solved together (see `solve_count`). Where the count has only to be a little less
+    than the rate gives, the rate stays and the tail is left out; where max_frames or min_frames forces another count, the
+    frames are spread over the same time and the rate changes to count/duration, which `DecodeSpec.rate_fps` reports.
+
+        fps=2, max_frames=9, divisor=4, remainder=1, 10 s:    20 frames asked, 9 given at 0.9 fps
+
+    Args:
+        fps: frames per second; 29.97002997 or "30000/1001".
+        frames: F, frames per clip.
+        seconds: length of a clip instead: all i with i/fps < seconds.
+        start_seconds: where the first clip starts, or may start, counted from the first frame's time.
+        mode: "shown" (the frame on screen), "nearest" (the earlier of a tie), "after" (the first at or after).
+        place: where clips start: "start" (at start_seconds), "random" (at a frame, each from which the clip fits is equally
+            likely), "even" (`clips` of those frames, spread evenly; one: the middle), "dense" (every step_seconds).
+        clips: clips per video with place="random" or "even".
+        step_seconds: distance of clips with place="dense"; None = F/fps, clip after clip.
+        min_frames, max_frames: bounds of the number of frames; not together with `frames`.
+        divisor, remainder: the number of frames is m·divisor + remainder; not together with `frames`.
+        on_vfr: what to do: "time" uses the frames' times always; "index" takes the video for one of constant rate,
+            avg_fps, as if frame i came at i/avg_fps (what most training code does; right where rates are constant);
+            "raise" refuses videos of variable rate.
+    """
+
+    name = "rate"
+    INTEGERS: ClassVar = {
+        "frames": COUNT, "clips": COUNT, "min_frames": COUNT, "max_frames": COUNT,
+        "divisor": COUNT, "remainder": (0, checks.LIMIT),
+    }  # fmt: skip
+    CHOICES: ClassVar = {
+        "mode": ("shown", "nearest", "after"),
+        "place": ("start", "random", "even", "dense"),
+        "on_vfr": ("time", "index", "raise"),
+    }
+
+    fps: Seconds = field(default=1, kw_only=False)
+    frames: int | None = None
+    seconds: Seconds | None = None
+    start_seconds: Seconds = 0
+    mode: str = "shown"
+    place: str = "start"
+    clips: int = 1
+    step_seconds: Seconds | None = None
+    min_frames: int | None = None
+    max_frames: int | None = None
+    divisor: int = 1
+    remainder: int = 0
+    on_vfr: str = "time"
+
+    def _check(self) -> None:
+        values = {"fps": checks.rate("AtRate", "fps", self.fps)}
+        values["start_seconds"] = checks.seconds("AtRate", "start_seconds", self.start_seconds)
+        for name in ("seconds", "step_seconds"):
+            if getattr(self, name) is not None:
+                values[name] = checks.seconds("AtRate", name, getattr(self, name), positive=True)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        solved = (self.min_frames, self.max_frames) != (None, None) or (self.divisor, self.remainder) != (1, 0)
+        if self.frames is not None and (solved or self.seconds is not None):
+            raise SamplingError(
+                f"AtRate: frames={self.frames}: expected it without seconds, min_frames, max_frames, divisor, remainder"
+            )
+        if self.remainder >= self.divisor:
+            raise SamplingError(f"AtRate: remainder={self.remainder}: expected 0 .. divisor − 1 = {self.divisor - 1}")
+        if self.clips != 1 and self.place not in ("random", "even"):
+            raise SamplingError(f"AtRate: clips={self.clips}: expected 1 with place={self.place!r}")
+        if self.step_seconds is not None and self.place != "dense":
+            raise SamplingError(f"AtRate: step_seconds={self.step_seconds}: expected none with place={self.place!r}")
+        solve_count(1, self.min_frames, self.max_frames, self.divisor, self.remainder)
+
+    def _clock(self, timeline: Timeline, low: int, high: int) -> Clock:
+        if self.on_vfr == "raise" and timeline.timing.is_vfr:
+            raise SamplingError("rate: on_vfr='raise': the video's frame rate is variable")
+        clock = clock_of(timeline, low, high)
+        n, span = high - low, int(clock.pts[-1]) - clock.first
+        if self.on_vfr != "index" or n < 2 or span == 0:
+            return clock
+        return Clock(np.arange(n, dtype=np.int64), low, n, timeline.time_base * Fraction(span, n - 1))
+
+    def _sizing(self, clock: Clock) -> tuple[int, Fraction]:
+        """Frames per clip, and their rate."""
+        fps = Fraction(self.fps)
+        if self.frames is not None:
+            return self.frames, fps
+        whole = self.seconds is None
+        length = self._room(clock) * clock.time_base if self.seconds is None else Fraction(self.seconds)
+        natural = max(math.ceil(length * fps), 1)
+        if whole and self.mode == "after":  # times past the last frame's start have no frame
+            natural = max(math.floor((int(clock.pts[-1]) - self._start(clock)) * clock.time_base * fps) + 1, 1)
+        if natural > checks.LIMIT and self.max_frames is None:
+            raise SamplingError(f"rate: fps={fps}: {natural} frames; expected at most {checks.LIMIT}")
+        count = solve_count(natural, self.min_frames, self.max_frames, self.divisor, self.remainder)
+        spread = length > 0 and (count > natural or (self.max_frames is not None and natural > self.max_frames))
+        return count, count / length if spread else fps
+
+    def _start(self, clock: Clock) -> Fraction:
+        return clock.first + Fraction(self.start_seconds) / clock.time_base
+
+    def _room(self, clock: Clock) -> Fraction:
+        """Ticks from start_seconds to the end."""
+        room = clock.end - self._start(clock)
+        if room <= 0:
+            raise SamplingError(
+                f"rate: start_seconds={float(self.start_seconds):g}: the video lasts "
+                f"{float(clock.duration * clock.time_base):g} s"
+            )
+        return room
+
+    def _legal(self, clock: Clock, span: Fraction) -> tuple[int, int]:
+        """First and one past the last frame (from `low`) at which a clip may start: its last time is inside."""
+        first = int(np.searchsorted(clock.pts, math.ceil(self._start(clock)), side="left"))
+        end = int(np.searchsorted(clock.pts, math.ceil(clock.end - span), side="left"))
+        if self.mode == "after":
+            end = int(np.searchsorted(clock.pts, math.floor(int(clock.pts[-1]) - span), side="right"))
+        return first, max(end, first)
+
+    def _count(self, timeline: Timeline, low: int, high: int) -> int:
+        if self.place != "dense":
+            return self.clips
+        clock = self._clock(timeline, low, high)
+        count, fps = self._sizing(clock)
+        room, step = self._room(clock) * clock.time_base, self._distance(count, fps)
+        fitting = max(math.ceil((room - (count - 1) / fps) / step), 0)
+        covered = (fitting - 1) * step + count / fps if fitting else 0
+        tail = self.pad != "drop" and covered < room and fitting * step < room
+        return fitting + tail
+
+    def _distance(self, count: int, fps: Fraction) -> Fraction:
+        return count / fps if self.step_seconds is None else Fraction(self.step_seconds)
+
+    def _origin(self, clock: Clock, count: int, fps: Fraction, draw: Draw, clip: int) -> Fraction:
+        if self.place == "start":
+            return self._start(clock)
+        if self.place == "dense":
+            return self._start(clock) + clip * self._distance(count, fps) / clock.time_base
+        first, end = self._legal(clock, (count - 1) / fps / clock.time_base)
+        if first == end:  # too short, or nothing left after start_seconds
+            return self._start(clock)
+        if self.place == "random":
+            return Fraction(int(clock.pts[first + draw.below(end - first)]))
+        gaps, last = max(self.clips - 1, 1), end - 1 - first
+        chosen = last // 2 if self.clips == 1 else (2 * clip * last + gaps) // (2 * gaps)
+        return Fraction(int(clock.pts[first + chosen]))
+
+    def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
+        clock = self._clock(timeline, low, high)
+        count, fps = self._sizing(clock)
+        origin = self._origin(clock, count, fps, draw, clip)
+        places = clock.places(clock.grid(origin, 1 / fps, count), self.mode)
+        return Places(places, None, float(fps))
