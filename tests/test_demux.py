@@ -45,7 +45,7 @@ def encode(
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=25, options=options)
         stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
+        stream.pix_fmt = "rgb24" if codec == "png" else "yuv420p"
         ramp = np.add.outer(np.arange(size[1]), np.arange(size[0])).astype(np.uint8)
         for index in range(frames):
             picture = np.repeat(np.roll(ramp, index * 5, axis=1)[:, :, None], 3, axis=2)
@@ -299,6 +299,14 @@ def test_the_demuxer_itself_opens_no_playlist(tmp_path: Path) -> None:
     listed = f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{inner}\n#EXT-X-ENDLIST\n".encode()
     with pytest.raises(ContainerError):
         demux.parse(reader(listed), len(listed))
+
+
+def test_the_demuxer_itself_opens_no_single_picture() -> None:
+    picture = encode("png", "image2pipe", frames=1)
+    assert picture.startswith(b"\x89PNG")
+    with pytest.raises(ContainerError) as caught:
+        demux.parse(reader(picture), len(picture))
+    assert caught.value.reason == Reason.NOT_MEDIA
 
 
 def test_text_headers_of_video_are_no_text() -> None:

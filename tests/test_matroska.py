@@ -212,6 +212,15 @@ def test_block_groups_are_keys_if_they_refer_to_nothing() -> None:
     assert rows(parsed) == pyav_rows(data)
 
 
+def test_a_damaged_group_is_no_key_since_its_references_are_not_known() -> None:
+    block = w.element(0xA1, w.block_body(FRAMES[0], 0, flags=0))
+    damaged = w.element(0xA0, block + b"\x00\xff\xff\xff")
+    data = w.segment(w.header(w.track(b"V_MPEG4/MS/V3")), w.cluster(0, damaged, w.group(FRAMES[1], 40)))
+    parsed = parse(data)
+    assert parsed.table.key_rows.tolist() == [1]
+    assert parsed.warnings[0].reason == Reason.CORRUPT_TABLE
+
+
 def test_the_last_frame_lasts_as_long_as_the_default_or_the_median_delta() -> None:
     blocks = w.cluster(0, *(w.simple(FRAMES[0], 40 * i) for i in range(4)))
     assert parse(w.segment(w.header(), blocks)).info.last_duration_ticks == 40
