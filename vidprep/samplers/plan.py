@@ -96,10 +96,11 @@ class Plan:
         max_cost: refuse clips whose `cost_bound` is higher.
 
     Attributes:
-        num_refused: units that give no clip at all (no frames, or pad="drop" and too short), so that no place asks for
-            them. Others may still be refused when their place comes up, see `clip`.
+        refused: units that give no clip at all (no frames, or pad="drop" and too short), so that no place asks for them.
+            Others may still be refused when their place comes up, see `clip`.
         unknown_clips: rows of the clips table that cannot serve, and why.
         buckets: what each bucket stands for, or None.
+        num_positions: places of an epoch, the same for every epoch.
 
     Raises:
         SamplingError: arguments that make no sense; a clips table without a usable row.
@@ -122,7 +123,7 @@ class Plan:
         self.max_cost, self.balance, self.clips_per_video = max_cost, balance, clips_per_video
         self.units, self.unknown_clips = _units_of(clips, videos)
         counts = clips_of_each(self.units, videos, policy)
-        self.num_refused = int(np.broadcast_to(counts == 0, self.units.count).sum())
+        self.refused = np.flatnonzero(np.broadcast_to(counts == 0, self.units.count)).astype(np.int32)
         number, self.buckets = _bucketed(buckets, self)
         self._layout = _layout(self, counts, number, weights, clips_per_epoch)
         per_bucket = self._layout.sizes if self.batch_size is None else -(-self._layout.sizes // self.batch_size)
@@ -130,22 +131,22 @@ class Plan:
             per_bucket = self._layout.sizes // batch_size
         self._batches = np.cumsum(per_bucket)  # running total of batches, bucket by bucket
         self._windows: dict[tuple[int, int, int], IntArray] = {}
+        self.num_positions = int(self._layout.sizes.sum())
+        if batch_size is not None and self.is_bucketed:
+            self.num_positions = int(self._batches[-1]) * batch_size if len(self._batches) else 0
 
     @property
     def is_bucketed(self) -> bool:
         """Whether batches must not be torn."""
         return self.buckets is not None
 
-    @property
-    def num_positions(self) -> int:
-        """Places of an epoch, the same for every epoch."""
-        if self.is_bucketed:
-            assert self.batch_size is not None  # noqa: S101 - the constructor sees to it
-            return int(self._batches[-1]) * self.batch_size if len(self._batches) else 0
-        return int(self._layout.sizes.sum())
-
     def __len__(self) -> int:
         return self.num_positions
+
+    @property
+    def num_refused(self) -> int:
+        """How many units give no clip."""
+        return len(self.refused)
 
     @property
     def fingerprint(self) -> int:

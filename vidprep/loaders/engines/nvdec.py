@@ -281,7 +281,7 @@ def _import_torch() -> Any:
 
 def _import_nvc() -> Any:
     try:
-        import PyNvVideoCodec  # noqa: N813 - the package's own name
+        import PyNvVideoCodec
     except ImportError:
         raise MissingDependencyError("PyNvVideoCodec", "nvdec") from None
     return PyNvVideoCodec
