@@ -70,7 +70,13 @@ class CpuEngine:
         convert = RgbConverter(size=self.size, colour_default=self.colour_default)
         wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         expected = 0
-        with open_decoder(cut.info, cut.uri, reorder_depth=reorder_depth(cut), num_threads=self.num_threads) as decoder:
+        with open_decoder(
+            cut.info,
+            cut.uri,
+            strict=not cut.leading_rows,
+            reorder_depth=reorder_depth(cut),
+            num_threads=self.num_threads,
+        ) as decoder:
             for segment in cut.segments:
                 for row, frame in _pictures(decoder, cut, segment):
                     place = wanted.get(row)
