@@ -57,11 +57,19 @@ def open_decoder(
             context.reorder_depth = min(max(reorder_depth, info.reorder_depth or 0), MAX_REORDER_DEPTH)
         yield context
         return
-    with (
-        open_source(uri) as source,
-        av.open(ReadAtFile(source.read_at, source.identity.size_bytes), metadata_errors="replace") as container,
-    ):
+    with _opened(uri) as container:
         yield _set_up(_from_header(container, info, uri), strict, num_threads)
+
+
+@contextmanager
+def _opened(uri: str) -> Iterator[Any]:
+    with open_source(uri) as source:
+        try:
+            container = av.open(ReadAtFile(source.read_at, source.identity.size_bytes), metadata_errors="replace")
+        except av.FFmpegError as error:
+            raise DecodeError(f"FFmpeg cannot open it: {error.strerror}", uri=uri) from error
+        with container:
+            yield container
 
 
 def restart(decoder: Any) -> None:
