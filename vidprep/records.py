@@ -261,6 +261,8 @@ class Identity:
     size_bytes: int
     mtime_ns: int | None = None
     etag: str | None = None
+    member_offset: int | None = None
+    """where a tar member's data starts in its archive; None = not a member"""
 
 
 class VideoLike(Protocol):
