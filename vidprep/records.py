@@ -47,6 +47,10 @@ class SampleFlag(IntFlag):
     """no other picture refers to it; not set = unknown or referred to"""
 
 
+#: The same as plain integers: numpy takes a detour for each IntFlag it meets.
+_KEY, _SHOWN = int(SampleFlag.KEY), int(SampleFlag.SHOWN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that is wrong with a file and did not stop it from being read."""
@@ -92,7 +96,7 @@ class SampleTable:
         """int64[num_frames]: the row that gives each frame, in presentation order."""
         if self.order is not None:
             return self.order
-        shown = np.flatnonzero(self.flags & SampleFlag.SHOWN)
+        shown = np.flatnonzero(self.flags & _SHOWN)
         pts = self.pts[shown]
         if len(pts) < 2 or bool((pts[1:] >= pts[:-1]).all()):
             return shown
@@ -111,12 +115,12 @@ class SampleTable:
     @cached_property
     def key_rows(self) -> IntArray:
         """int64[k]: rows at which decoding can start, ascending."""
-        return np.flatnonzero(self.flags & SampleFlag.KEY)
+        return np.flatnonzero(self.flags & _KEY)
 
     @cached_property
     def keyframes(self) -> IntArray:
         """int64[k]: indices of frames at which decoding can start, ascending."""
-        return np.flatnonzero(self.flags[self.frame_rows] & SampleFlag.KEY)
+        return np.flatnonzero(self.flags[self.frame_rows] & _KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
