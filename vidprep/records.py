@@ -47,6 +47,9 @@ class SampleFlag(IntFlag):
     """no other picture refers to it; not set = unknown or referred to"""
 
 
+_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that is wrong with a file and did not stop it from being read."""
@@ -92,11 +95,13 @@ class SampleTable:
         """int64[num_frames]: the row that gives each frame, in presentation order."""
         if self.order is not None:
             return self.order
-        shown = np.flatnonzero(self.flags & SampleFlag.SHOWN)
-        pts = self.pts[shown]
+        shown = (self.flags & _SHOWN).nonzero()[0]
+        all_shown = len(shown) == len(self.pts)
+        pts = self.pts if all_shown else self.pts[shown]
         if len(pts) < 2 or bool((pts[1:] >= pts[:-1]).all()):
             return shown
-        return shown[np.argsort(pts, kind="stable")]
+        by_pts = pts.argsort(kind="stable")
+        return by_pts if all_shown else shown[by_pts]
 
     @property
     def num_frames(self) -> int:
@@ -111,12 +116,12 @@ class SampleTable:
     @cached_property
     def key_rows(self) -> IntArray:
         """int64[k]: rows at which decoding can start, ascending."""
-        return np.flatnonzero(self.flags & SampleFlag.KEY)
+        return (self.flags & _KEY).nonzero()[0]
 
     @cached_property
     def keyframes(self) -> IntArray:
         """int64[k]: indices of frames at which decoding can start, ascending."""
-        return np.flatnonzero(self.flags[self.frame_rows] & SampleFlag.KEY)
+        return (self.flags[self.frame_rows] & _KEY).nonzero()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +261,8 @@ class Identity:
     size_bytes: int
     mtime_ns: int | None = None
     etag: str | None = None
+    member_offset: int | None = None
+    """where a tar member's data starts in its archive; None = not a member"""
 
 
 class VideoLike(Protocol):

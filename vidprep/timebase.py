@@ -71,7 +71,7 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
             num_gaps=0, num_duplicates=0, num_backward=0, jitter_seconds=0.0,
         )  # fmt: skip
     span = int(pts[-1]) - int(pts[0])
-    deltas = np.diff(pts)
+    deltas = pts[1:] - pts[:-1]
     low, high = (int(deltas.min()), int(deltas.max())) if len(deltas) else (0, 0)
     spread = high - low
     vfr_class = "cfr" if spread == 0 else "quantised_cfr" if spread == 1 else "vfr"

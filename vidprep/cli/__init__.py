@@ -17,7 +17,14 @@ COMMANDS = {
     "stats": ("stats", "Summarise an index: counts, hours, resolutions, failures."),
     "sample": ("sample", "Show which frames a policy takes; dry runs and contact sheets."),
     "decode": ("decode", "Decode exactly the named frames of a file to .npy."),
+    "merge": ("merge", "Gather several indexes (shards of one run) into one."),
+    "compact": ("compact", "Write an index anew with fewer, larger parts."),
 }
+
+
+def unwrapped(text: str | None) -> str | None:
+    r"""Help text of a raw docstring: its \b lines become the character by which click leaves a paragraph as it is."""
+    return text and text.replace("\\b\n", "\b\n")
 
 
 class LazyGroup(click.Group):
@@ -35,6 +42,7 @@ class LazyGroup(click.Group):
             return None
         command = importlib.import_module(f"{__name__}.{COMMANDS[cmd_name][0]}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a broken module, not a user's mistake
+        command.help = unwrapped(command.help)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -55,3 +63,6 @@ def main() -> None:
       vidprep stats index
       vidprep sample index --policy uniform:frames=8 --sheet sheet.png
     """
+
+
+main.help = unwrapped(main.help)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vidprep.containers import matroska
+from vidprep.containers.not_media import not_media
 from vidprep.containers.verify import doubts_of, verify
 from vidprep.errors import NotMediaError, Reason
 
@@ -16,6 +18,12 @@ __all__ = ["parse_container"]
 
 #: How many first bytes tell the container.
 MAGIC_BYTES = 64
+EBML_MAGIC = b"\x1a\x45\xdf\xa3"
+
+#: What an ISO base media or QuickTime file may start with: the type at bytes 4..8.
+_ISO_BOXES = frozenset(
+    {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"wide", b"free", b"skip", b"sidx", b"pnot", b"uuid", b"pdin"}
+)
 
 
 def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = False) -> ParsedVideo:
@@ -39,7 +47,14 @@ def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = Fal
 
 def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
     """The parser for a file that starts with `head`; PyAV's, which loads slowly, only where no other serves."""
-    del head
+    if head.startswith(EBML_MAGIC):
+        return matroska.parse
+    if head[4:8] in _ISO_BOXES:
+        from vidprep.containers import isobmff
+
+        return isobmff.parse
+    if why := not_media(head):
+        raise NotMediaError(why, offset=0)
     from vidprep.containers import demux
 
     return demux.parse

@@ -330,14 +330,10 @@ class _DemuxReader:
 
 def _demuxed(reader: _DemuxReader) -> Iterable[bytes]:
     """Payload of each row, in row order."""
-    import av
+    from vidprep.containers import demux
 
-    from vidprep.containers.filelike import ReadAtFile
-
-    with av.open(ReadAtFile(reader.read_at, reader.size_bytes), mode="r", metadata_errors="replace") as container:
-        for packet in container.demux(container.streams.video[0]):
-            if packet.size:
-                yield bytes(packet)
+    for packet in demux.iter_packets(reader.read_at, reader.size_bytes):
+        yield packet.data
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 #: container) are set up by FFmpeg from the file's own header.
 SELF_CONTAINED = frozenset(
     {
-        "av1", "dnxhd", "ffv1", "h263", "h264", "hevc", "libdav1d", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4",
+        "av1", "dnxhd", "ffv1", "h263", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "mpeg4",
         "prores", "theora", "vp8", "vp9", "vvc",
     }
 )  # fmt: skip
 
+
+#: Decoders whose name is not the codec's: FFmpeg's own "av1" needs hardware.
+DECODER_NAMES = {"av1": "libdav1d"}
 
 #: AV_INPUT_BUFFER_PADDING_SIZE.
 INPUT_PADDING_BYTES = 64
@@ -66,7 +69,7 @@ def restart(decoder: Any) -> None:
 
 def _from_facts(info: StreamInfo, uri: str) -> Any:
     try:
-        context: Any = av.CodecContext.create(info.codec, "r")
+        context: Any = av.CodecContext.create(DECODER_NAMES.get(info.codec, info.codec), "r")
     except (av.codec.codec.UnknownCodecError, ValueError) as error:
         raise DecodeError(f"FFmpeg has no decoder for {info.codec}", uri=uri) from error
     context.width, context.height = info.coded_width or info.width, info.coded_height or info.height
@@ -92,5 +95,6 @@ def _from_header(container: Any, info: StreamInfo, uri: str) -> Any:
 
 def _with_threads(context: Any, num_threads: int) -> Any:
     context.thread_count = num_threads
+    context.options = {"err_detect": "explode"}
     context.thread_type = "NONE" if num_threads == 1 else "AUTO"
     return context

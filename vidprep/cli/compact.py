@@ -1,0 +1,31 @@
+"""`vidprep compact`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vidprep.errors import VidprepError
+
+
+@click.command()
+@click.argument("index", metavar="INDEX")
+@click.option("-o", "--out", required=True, metavar="NEW", help="Folder of the new index; must hold none yet.")
+def command(index: str, out: str) -> None:
+    r"""Write an index anew, same rows, same order, with fewer and larger parts. The old one stays.
+
+    \b
+    Example:
+      vidprep compact index -o index-compact
+    """
+    from vidprep.indexes.merge import compact_index
+
+    path = index
+    if not Path(path).exists():
+        raise click.UsageError(f"no such index: {path}")
+    try:
+        total = compact_index(index, out)
+    except (VidprepError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{total} videos in {out}")

@@ -1,0 +1,31 @@
+"""`vidprep merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vidprep.errors import VidprepError
+
+
+@click.command()
+@click.argument("indexes", nargs=-1, required=True, metavar="INDEX...")
+@click.option("-o", "--out", required=True, metavar="NEW", help="Folder of the new index; must hold none yet.")
+def command(indexes: tuple[str, ...], out: str) -> None:
+    r"""Gather several indexes into a new one; a video that several hold is taken from the first.
+
+    \b
+    Example:
+      vidprep merge index-0 index-1 index-2 -o index
+    """
+    from vidprep.indexes.merge import merge_indexes
+
+    for path in indexes:
+        if not Path(path).exists():
+            raise click.UsageError(f"no such index: {path}")
+    try:
+        total = merge_indexes(indexes, out)
+    except (VidprepError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{total} videos in {out}")

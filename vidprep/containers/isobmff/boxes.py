@@ -1,0 +1,116 @@
+"""Box headers of ISO/IEC 14496-12 (4.2) and QuickTime, and a reading window over the file.
+
+Only known paths are ever entered, so nesting depth is fixed by the code and not by the file.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vidprep.records import ReadAt
+
+#: Bytes of the first read, and of those until the index is found.
+HEAD_BYTES = 64 * 1024
+#: Bytes of a read that looks for the next fragment.
+FRAGMENT_BYTES = 16 * 1024
+
+u16 = Struct(">H").unpack_from
+u32 = Struct(">I").unpack_from
+i32 = Struct(">i").unpack_from
+u64 = Struct(">Q").unpack_from
+_header = Struct(">I4s").unpack_from
+
+#: Body of a box within its buffer: first byte, and the byte after the last.
+Span = tuple[int, int]
+#: Bodies of sibling boxes by type, in file order.
+Boxes = dict[bytes, list[Span]]
+
+
+class TopBox(NamedTuple):
+    """A box at the file's top level; offsets in the file, `end` not beyond it."""
+
+    kind: bytes
+    start: int
+    body: int
+    end: int
+    claimed_end: int
+
+
+class Window:
+    """Bytes of a file, read a window at a time, so that neighbouring requests cost one read."""
+
+    def __init__(self, read_at: ReadAt, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.window_bytes = HEAD_BYTES
+        self._read_at = read_at
+        self._start = 0
+        self._data = b""
+
+    def get(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset`, fewer at the end of the file."""
+        begin = offset - self._start
+        if begin < 0 or begin + size > len(self._data):
+            self._data = self._read_at(offset, min(max(size, self.window_bytes), self.size_bytes - offset))
+            self._start = offset
+            begin = 0
+        return self._data[begin : begin + size]
+
+
+def top_boxes(window: Window) -> Iterator[TopBox]:
+    """Boxes at the file's top level, in order, up to the first that cannot be one (size below its own header)."""
+    position, size_bytes = 0, window.size_bytes
+    while position + 8 <= size_bytes:
+        head = window.get(position, 16)
+        if len(head) < 8:
+            return
+        size, kind = _header(head)
+        body = position + 8
+        if size == 1:
+            if len(head) < 16:
+                return
+            size, body = u64(head, 8)[0], position + 16
+        elif size == 0:
+            size = size_bytes - position
+        end = position + size
+        if end < body:
+            return
+        yield TopBox(kind, position, body, min(end, size_bytes), end)
+        position = end
+
+
+def children(data: bytes, start: int, end: int) -> Boxes:
+    """Boxes in data[start:end] by type. One that overruns is cut at `end`; one that is too small ends the walk."""
+    found: Boxes = {}
+    position = start
+    while position + 8 <= end:
+        size, kind = _header(data, position)
+        body = position + 8
+        if size < 8:
+            if size == 1 and body + 8 <= end:
+                size, body = u64(data, body)[0], body + 8
+            elif size == 0:
+                size = end - position
+            if size < body - position:
+                break
+        position += size
+        span = (body, position if position < end else end)
+        if kind in found:
+            found[kind].append(span)
+        else:
+            found[kind] = [span]
+    return found
+
+
+def path(data: bytes, span: Span, *kinds: bytes) -> Boxes:
+    """Children of the first box found by going down `kinds`; empty where there is none."""
+    boxes = children(data, *span)
+    for kind in kinds:
+        spans = boxes.get(kind)
+        if not spans:
+            return {}
+        boxes = children(data, *spans[0])
+    return boxes

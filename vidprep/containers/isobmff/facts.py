@@ -1,0 +1,111 @@
+"""Stream facts: what the track's boxes say, joined with what the codec's configuration says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd
+from typing import TYPE_CHECKING, NamedTuple
+
+from vidprep.containers.codecconfig import codec_facts
+from vidprep.containers.isobmff.fourccs import CONTAINER_BY_BRAND
+from vidprep.containers.isobmff.tracks import Geometry, describe, geometry, media_header
+from vidprep.records import StreamInfo
+
+if TYPE_CHECKING:
+    from vidprep.containers.codecconfig import CodecFacts
+    from vidprep.containers.isobmff.entries import Entry
+    from vidprep.containers.isobmff.tracks import Movie, Track
+
+_facts_of = lru_cache(maxsize=512)(codec_facts)
+
+
+class Totals(NamedTuple):
+    """What the sample tables say of the whole track."""
+
+    last_duration_ticks: int
+    header_num_frames: int | None
+
+
+@lru_cache(maxsize=256)
+def time_base(timescale: int) -> Fraction:
+    """Seconds per tick."""
+    return Fraction(1, timescale)
+
+
+def stream_info(
+    movie: Movie, track: Track, others: list[Track], entry: Entry, brand: bytes, timescale: int, totals: Totals
+) -> StreamInfo:
+    """Facts of the film."""
+    codec = entry.codec or ""
+    facts = _facts_of(codec, entry.facts_config)
+    place = geometry(movie, track)
+    width, height = facts.width or entry.width or place.width, facts.height or entry.height or place.height
+    sar = _aspect(place, entry, facts)
+    display = _display_size(width, height, sar, place.rotation)
+    colour = entry.colour
+    has_audio, audio_seconds = _audio(movie)
+    return StreamInfo(
+        container=CONTAINER_BY_BRAND.get(brand[:3], "mp4" if brand else "mov"),
+        codec=codec,
+        codec_tag=entry.fourcc.decode("latin-1"),
+        codec_config=entry.config,
+        nal_length_size=facts.nal_length_size,
+        stream_index=track.stream_index,
+        track_id=track.track_id,
+        width=width,
+        height=height,
+        coded_width=facts.coded_width or width,
+        coded_height=facts.coded_height or height,
+        display_width=display[0],
+        display_height=display[1],
+        sar=sar,
+        rotation=place.rotation,
+        profile=facts.profile,
+        level=facts.level,
+        pix_fmt=facts.pix_fmt,
+        bit_depth=facts.bit_depth,
+        chroma=facts.chroma,
+        interlaced=facts.interlaced,
+        colour_matrix=facts.colour_matrix or colour.matrix,
+        colour_range=facts.colour_range or colour.range,
+        colour_primaries=facts.colour_primaries or colour.primaries,
+        colour_transfer=facts.colour_transfer or colour.transfer,
+        time_base=time_base(timescale),
+        last_duration_ticks=totals.last_duration_ticks,
+        header_num_frames=totals.header_num_frames,
+        header_fps=facts.header_fps,
+        reorder_depth=facts.reorder_depth,
+        nvdec=facts.nvdec,
+        has_audio=has_audio,
+        audio_duration_seconds=audio_seconds,
+        other_streams=describe(movie, others) if others or movie.covers else (),
+    )
+
+
+def _aspect(place: Geometry, entry: Entry, facts: CodecFacts) -> tuple[int, int]:
+    """Sample aspect ratio: a scaling matrix, pasp, the codec, or the track's size against the picture's, as FFmpeg."""
+    stated = place.sar or entry.sar
+    if stated is None and place.width and place.height and (place.width, place.height) != (entry.width, entry.height):
+        stated = (entry.height * place.width, entry.width * place.height)
+    num, den = stated or facts.sar or (1, 1)
+    if num <= 0 or den <= 0:
+        return (1, 1)
+    common = gcd(num, den)
+    return (num // common, den // common)
+
+
+def _display_size(width: int, height: int, sar: tuple[int, int], rotation: int) -> tuple[int, int]:
+    """Width stretched to square samples, then turned."""
+    shown = width if sar[0] == sar[1] else (2 * width * sar[0] + sar[1]) // (2 * sar[1])
+    return (height, shown) if rotation in (90, 270) else (shown, height)
+
+
+def _audio(movie: Movie) -> tuple[bool, float | None]:
+    """Whether there is an audio track, and how long the first one is."""
+    for track in movie.tracks:
+        if track.handler == b"soun":
+            header = media_header(movie.data, track)
+            known = header.timescale and header.duration
+            return True, header.duration / header.timescale if known and header.duration else None
+    return False, None

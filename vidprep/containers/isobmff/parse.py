@@ -1,0 +1,228 @@
+"""ISO base media files (MP4, MOV, 3GP, M4V, F4V, AVIF sequences, DASH) → stream facts and frame table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from vidprep.containers.isobmff.boxes import TopBox, Window, children, top_boxes
+from vidprep.containers.isobmff.edits import read_edits
+from vidprep.containers.isobmff.entries import read_entries
+from vidprep.containers.isobmff.facts import Totals, stream_info
+from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
+from vidprep.containers.isobmff.rows import RowTable, joined, run_rows, sample_table, sound_rows, table_rows
+from vidprep.containers.isobmff.tables import Notes, read_samples
+from vidprep.containers.isobmff.tracks import (
+    choose_track,
+    external_reference,
+    media_header,
+    read_movie,
+    sample_tables,
+)
+from vidprep.errors import (
+    ContainerError,
+    MalformedContainerError,
+    NotMediaError,
+    Reason,
+    TruncatedContainerError,
+    UnsupportedContainerError,
+)
+from vidprep.records import ParsedVideo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vidprep.containers.isobmff.boxes import Boxes
+    from vidprep.containers.isobmff.edits import Edit
+    from vidprep.containers.isobmff.entries import Entry
+    from vidprep.containers.isobmff.fragments import Defaults, Run
+    from vidprep.containers.isobmff.tables import Samples
+    from vidprep.containers.isobmff.tracks import Movie, Track
+    from vidprep.records import ReadAt
+
+#: A movie box beyond this is not read.
+MAX_MOVIE_BYTES = 1 << 30
+#: What a movie's first box may be; anything else is no movie.
+_FIRST_BOXES = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"moov", b"styp", b"sidx", b"pnot", b"uuid"})
+#: Brands of still images (ISO/IEC 23008-12), first three characters.
+_STILL_BRANDS = frozenset({b"avi", b"mif", b"hei", b"hev", b"msf", b"jpe"})
+
+
+def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
+    """Frame table and stream facts from the headers alone.
+
+    Args:
+        read_at: `read_at(offset, size)` gives bytes of the file, fewer only at its end.
+        size_bytes: length of the file.
+
+    Raises:
+        ContainerError: no table can be had; `offset` says where.
+    """
+    window = Window(read_at, size_bytes)
+    boxes = top_boxes(window)
+    found = _find_movie(window, boxes)
+    notes = Notes(found.box.start)
+    film = _open_film(found, notes)
+    samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
+    rows = table_rows(samples, film.edits, notes)
+    runs: list[Run] = []
+    if film.fragmented or len(samples) == 0:
+        reader = FragmentReader(film.track.track_id, film.defaults(), _end_of(samples), size_bytes)
+        reader.read(window, found.fragments)
+        reader.read(window, boxes)
+        notes.found += reader.warnings
+        runs = reader.runs
+        rows = joined(rows, run_rows(runs, film.edits)) if runs else rows
+    return _finish(film, rows, samples.claimed or None, size_bytes, notes, "scan" if runs else "header")
+
+
+@dataclass(slots=True)
+class _Found:
+    box: TopBox
+    data: bytes
+    brand: bytes
+    fragments: list[TopBox]
+    """moof boxes before the movie box"""
+
+
+def _find_movie(window: Window, boxes: Iterator[TopBox]) -> _Found:
+    brand, last = b"", None
+    fragments: list[TopBox] = []
+    kinds: set[bytes] = set()
+    for box in boxes:
+        if box.kind == b"moov":
+            if box.end - box.start > MAX_MOVIE_BYTES:
+                raise MalformedContainerError(f"moov of {box.end - box.start} bytes", offset=box.start)
+            return _Found(box, window.get(box.start, box.end - box.start), brand, fragments)
+        if box.kind == b"ftyp":
+            brand = window.get(box.body, 4)
+        elif box.kind == b"moof":
+            fragments.append(box)
+        last = box
+        if len(kinds) < 64:
+            kinds.add(box.kind)
+    raise _no_movie(last, kinds, brand, window.size_bytes)
+
+
+def _no_movie(last: TopBox | None, kinds: set[bytes], brand: bytes, size_bytes: int) -> ContainerError:
+    """Say why there is no index: a still image, a media segment, a file cut short, or no such file at all."""
+    if b"meta" in kinds and brand[:3] in _STILL_BRANDS:
+        return UnsupportedContainerError(f"still image (brand {brand.decode('latin-1')}), not a video", offset=0)
+    if b"moof" in kinds:
+        return MalformedContainerError("media segment without its initialisation segment (no moov)", offset=0)
+    if last is None or not kinds & _FIRST_BOXES:
+        return NotMediaError("no box that a movie starts with", offset=0)
+    if last.claimed_end > size_bytes:
+        message = (
+            f"no moov; the last box claims {last.claimed_end - last.start} bytes, {size_bytes - last.start} are there"
+        )
+        return TruncatedContainerError(message, offset=last.start)
+    return TruncatedContainerError("no moov: the file was not finished or is cut off", offset=last.end)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Film:
+    """The chosen track, opened."""
+
+    movie: Movie
+    track: Track
+    others: list[Track]
+    stbl: Boxes
+    entries: list[Entry]
+    edits: list[Edit]
+    timescale: int
+    fragmented: bool
+    brand: bytes
+
+    def defaults(self) -> Defaults:
+        """What the track's fragments start from."""
+        mvex = self.movie.boxes.get(b"mvex")
+        return read_defaults(self.movie.data, children(self.movie.data, *mvex[0]) if mvex else {}, self.track.track_id)
+
+
+def _open_film(found: _Found, notes: Notes) -> _Film:
+    box = found.box
+    movie = read_movie(found.data, (box.body - box.start, len(found.data)), box.start)
+    if box.claimed_end > box.end:
+        notes.add("the movie box is cut off", 0, Reason.TRUNCATED)
+        if not movie.tracks:
+            raise TruncatedContainerError("the movie box is cut off before any track", offset=box.start)
+    track, others = choose_track(movie)
+    timescale = media_header(movie.data, track).timescale or movie.timescale or 1
+    stbl = sample_tables(movie.data, track)
+    edts = track.boxes.get(b"edts")
+    elst = children(movie.data, *edts[0]).get(b"elst") if edts else None
+    return _Film(
+        movie=movie,
+        track=track,
+        others=others,
+        stbl=stbl,
+        entries=read_entries(movie.data, stbl[b"stsd"][0] if b"stsd" in stbl else None),
+        edits=read_edits(movie.data, elst[0] if elst else None, movie.timescale, timescale, notes),
+        timescale=timescale,
+        fragmented=b"mvex" in movie.boxes,
+        brand=found.brand,
+    )
+
+
+def _end_of(samples: Samples) -> int:
+    """Decode time at which the sample table ends."""
+    return int(samples.dts[-1] + samples.duration[-1]) if len(samples) else 0
+
+
+def _finish(
+    film: _Film, rows: RowTable, claimed: int | None, size_bytes: int, notes: Notes, method: str
+) -> ParsedVideo:
+    entry, rows = _one_entry(film, rows, notes)
+    there = len(rows)
+    rows = sound_rows(rows, size_bytes, notes)
+    table = sample_table(rows)
+    if table.num_frames == 0:
+        _no_frames(there, claimed, notes)
+    totals = Totals(max(int(rows.duration[table.frame_rows[-1]]), 0), claimed)
+    info = stream_info(film.movie, film.track, film.others, entry, film.brand, film.timescale, totals)
+    return ParsedVideo(info=info, table=table, method=method, warnings=tuple(notes.found))
+
+
+def _no_frames(there: int, claimed: int | None, notes: Notes) -> NoReturn:
+    if there:
+        raise TruncatedContainerError(f"none of {there} samples lies whole in the file", offset=notes.base)
+    if claimed:
+        why = "; ".join(finding.message for finding in notes.found) or "none is shown or has bytes"
+        raise MalformedContainerError(f"{claimed} samples are claimed, but {why}", offset=notes.base)
+    raise NotMediaError("the video track has no samples", reason=Reason.NO_FRAMES, offset=notes.base)
+
+
+def _one_entry(film: _Film, rows: RowTable, notes: Notes) -> tuple[Entry, RowTable]:
+    """The sample description of the first row, and the rows that a decoder set up with it can take.
+
+    Raises:
+        UnsupportedContainerError: encrypted, in another file, or of an unknown codec.
+    """
+    if not film.entries:
+        raise MalformedContainerError("no sample description (stsd)", offset=notes.base)
+    number = 1 if rows.entry is None or len(rows) == 0 else int(rows.entry[0])
+    entry = film.entries[number - 1] if 0 < number <= len(film.entries) else film.entries[0]
+    _refuse(film, entry, notes)
+    if rows.entry is not None and len(film.entries) > 1:
+        same = [e.codec == entry.codec and e.config == entry.config and not e.encrypted for e in film.entries]
+        usable = np.array([False, *same])[np.clip(rows.entry, 0, len(film.entries))]
+        if not usable.all():
+            notes.add(f"{int((~usable).sum())} of {len(rows)} samples need another decoder set-up: left out")
+            rows = rows.take(usable)
+    return entry, rows
+
+
+def _refuse(film: _Film, entry: Entry, notes: Notes) -> None:
+    name = entry.fourcc.decode("latin-1")
+    if entry.encrypted:
+        raise UnsupportedContainerError(f"encrypted track ({name})", reason=Reason.ENCRYPTED, offset=notes.base)
+    external = external_reference(film.movie.data, film.track, entry)
+    if external is not None:
+        raise UnsupportedContainerError(
+            "the samples lie in another file", reason=Reason.EXTERNAL_DATA, offset=notes.base + external
+        )
+    if entry.codec is None:
+        raise UnsupportedContainerError(f"unknown codec {name!r}", reason=Reason.UNSUPPORTED_CODEC, offset=notes.base)

@@ -1,0 +1,154 @@
+"""From samples to the rows of a SampleTable: edits applied, what cannot be decoded left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vidprep.containers.isobmff.edits import apply_edits, time_offset
+from vidprep.containers.isobmff.fragments import join_runs
+from vidprep.containers.isobmff.tables import Notes
+from vidprep.errors import Reason
+from vidprep.records import SampleFlag, SampleTable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vidprep.containers.isobmff.edits import Edit
+    from vidprep.containers.isobmff.fragments import Run
+    from vidprep.containers.isobmff.tables import Samples
+    from vidprep.timebase import IntArray
+
+
+@dataclass(slots=True, kw_only=True)
+class RowTable:
+    """Columns of rows in the order in which a decoder is fed."""
+
+    offset: IntArray
+    size: IntArray
+    pts: IntArray
+    flags: npt.NDArray[np.uint8]
+    duration: IntArray
+    entry: IntArray | None = None
+    """1-based sample description; None = 1"""
+    segment: IntArray | None = None
+    """number of the edit that shows the row, where several do"""
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def take(self, rows: IntArray | npt.NDArray[np.bool_] | slice) -> RowTable:
+        """The rows chosen by an index or a mask."""
+        return RowTable(
+            offset=self.offset[rows],
+            size=self.size[rows],
+            pts=self.pts[rows],
+            flags=self.flags[rows],
+            duration=self.duration[rows],
+            entry=None if self.entry is None else self.entry[rows],
+            segment=None if self.segment is None else self.segment[rows],
+        )
+
+
+def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
+    """Rows of a sample table, edit list applied."""
+    rows = apply_edits(samples, edits, notes)
+    at = rows.sample
+    return RowTable(
+        offset=samples.offset[at],
+        size=samples.size[at],
+        pts=rows.pts,
+        flags=rows.flags,
+        duration=samples.duration[at],
+        entry=None if samples.entry is None else samples.entry[at],
+        segment=rows.segment,
+    )
+
+
+def run_rows(runs: list[Run], edits: list[Edit]) -> RowTable:
+    """Rows of fragments. As in FFmpeg the edit list only moves their times; no row is hidden but overlapping ones."""
+    samples, overlapping = join_runs(runs)
+    rows = table_rows(samples, [], Notes(0))
+    rows.pts = rows.pts - time_offset(edits)
+    rows.flags[overlapping] &= ~np.uint8(SampleFlag.SHOWN)
+    return rows
+
+
+def joined(first: RowTable, second: RowTable) -> RowTable:
+    """Rows of the sample table followed by those of the fragments."""
+    if len(first) == 0:
+        return second
+
+    def entries(rows: RowTable) -> IntArray:
+        return np.ones(len(rows), np.int64) if rows.entry is None else rows.entry
+
+    columns = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("offset", "size", "pts", "flags", "duration")
+    }
+    last = None if first.segment is None else int(first.segment[-1]) + 1
+    segment = None if last is None else np.concatenate([first.segment, np.full(len(second), last)])
+    return RowTable(**columns, entry=np.concatenate([entries(first), entries(second)]), segment=segment)
+
+
+def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
+    """Rows whose bytes the file holds, and that what is left can decode.
+
+    Samples of no bytes give no row. After a missing sample nothing is sound up to the next key sample, and neither are
+    the pictures shown before that key, which may refer to what is missing.
+    """
+    if len(rows) == 0:
+        return rows
+    if not rows.size.all():
+        rows = rows.take(rows.size > 0)
+        if len(rows) == 0:
+            return rows
+    ends = rows.offset + rows.size
+    if int(rows.offset.min()) >= 0 and int(ends.max()) <= size_bytes:
+        return rows
+    missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
+    first = int(np.argmax(missing))
+    where = int(rows.offset[first]) if rows.offset[first] >= 0 else None
+    sound = rows.take(~(missing | _undecodable(rows, missing)))
+    notes.add(
+        f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {len(sound)} are sound",
+        None if where is None else where - notes.base,
+        Reason.TRUNCATED,
+    )
+    return sound
+
+
+def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Rows that may refer to a missing one."""
+    key = (rows.flags & SampleFlag.KEY) != 0
+    numbers = np.arange(len(rows))
+    last_key = np.maximum.accumulate(np.where(key & ~missing, numbers, -1))
+    last_missing = np.maximum.accumulate(np.where(missing, numbers, -1))
+    lost = last_missing > last_key
+    previous_missing = np.zeros(len(rows), np.bool_)
+    starts = np.flatnonzero(key & ~missing)
+    previous_missing[starts[1:]] = last_missing[starts[1:]] > starts[:-1]
+    if len(starts):
+        previous_missing[starts[0]] = last_missing[starts[0]] >= 0
+    after_loss = previous_missing[np.maximum(last_key, 0)] & (last_key >= 0)
+    leading = after_loss & (rows.pts < rows.pts[np.maximum(last_key, 0)])
+    return lost | leading
+
+
+def sample_table(rows: RowTable) -> SampleTable:
+    """The public table; where segments of an edit list overlap in time, presentation follows the segments."""
+    return SampleTable(offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows))
+
+
+def _segment_order(rows: RowTable) -> IntArray | None:
+    if rows.segment is None:
+        return None
+    shown = np.flatnonzero(rows.flags & SampleFlag.SHOWN)
+    order = shown[np.lexsort((rows.pts[shown], rows.segment[shown]))]
+    in_order = bool((np.diff(rows.pts[order]) >= 0).all())
+    return None if in_order else order
+
+
+__all__ = ["RowTable", "joined", "run_rows", "sample_table", "sound_rows", "table_rows"]

@@ -1,0 +1,212 @@
+"""The walk over clusters: the header of each block is read, its payload is jumped over.
+
+Elements are taken as a flat run: Segment, Cluster and BlockGroup are entered, everything else is passed. That makes
+unknown sizes a matter of course. Cues and SeekHead are not needed and cannot mislead.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from vidprep.containers.matroska import ids
+from vidprep.containers.matroska.ebml import HEADER_ROOM, VINT_LENGTH, VINT_MASK, Element, Window, element_at
+from vidprep.containers.matroska.lacing import lace_sizes, max_header_bytes
+from vidprep.errors import Reason
+from vidprep.records import Finding
+
+if TYPE_CHECKING:
+    from vidprep.containers.matroska.tracks import Track
+
+#: Columns of `Walk.rows`: HEAD is the payload's first byte, DURATION the block's own in ticks or −1, LACE the frame's
+#: place in its block, LACES how many frames the block has.
+OFFSET, SIZE, TIME, KEY, HEAD, DURATION, LACE, LACES = range(8)
+NUM_COLUMNS = 8
+
+_CLUSTER_ID = ids.CLUSTER.to_bytes(4, "big")
+_STARTS_CLUSTER = ids.IN_CLUSTER | ids.ANYWHERE
+_SCAN_BYTES = 64 << 10
+_MAX_FINDINGS = 16
+_MAX_RESYNCS = 1000
+_KEY_FLAG, _LACING_FLAGS = 0x80, 0x06
+
+
+class Walk:
+    """Blocks of one track, and what was met on the way to them. Times are ticks: the cluster's plus the block's.
+
+    Attributes:
+        rows: NUM_COLUMNS numbers a frame.
+        cluster_rows: the row at which each cluster starts.
+        audio_span: first and last time of an audio block, or None.
+        findings: what was wrong, at most _MAX_FINDINGS.
+    """
+
+    def __init__(self, window: Window, video: Track, audio: Track | None) -> None:
+        self.rows = array("q")
+        self.cluster_rows: list[int] = []
+        self.audio_span: tuple[int, int] | None = None
+        self.findings: list[Finding] = []
+        self._window = window
+        self._video = video.number
+        self._audio = audio.number if audio else None
+        self._position = 0
+        self._cluster_time = 0
+        self._limit = window.size_bytes
+        self._num_resyncs = 0
+
+    def run(self, position: int) -> None:
+        """Walk from `position`, a Cluster or anything beside one, to the end of the file."""
+        self._position = position
+        window = self._window
+        size_bytes = window.size_bytes
+        while self._position < size_bytes:
+            position = self._position
+            index = position - window.start
+            data = window.data
+            if index < 0 or index + HEADER_ROOM > len(data):
+                data, index = window.move(position), 0
+            if data[index] == ids.SIMPLE_BLOCK and (length := VINT_LENGTH[data[index + 1]]) <= 8:
+                start = index + 1 + length
+                size = int.from_bytes(data[index + 1 : start], "big") & VINT_MASK[length]
+                end = position + 1 + length + size
+                if end <= self._limit:
+                    self._block(data, start, end, None, -1)
+                    self._position = end
+                    continue
+            self._other(element_at(data, index, position - index))
+
+    def _other(self, found: Element) -> None:
+        """Enter, read or pass one element; `_position` moves behind what was dealt with."""
+        if found.id not in ids.KNOWN and not self._window.lands_well(found, ids.KNOWN):
+            self._resync("no Matroska element starts here")
+        elif found.id in (ids.SEGMENT, ids.CLUSTER):
+            self._enter(found)
+        elif found.end is None:
+            self._resync(f"element {found.id:X} has no size and must have one")
+        elif found.end > self._limit and not self._window.lands_well(found, ids.KNOWN):
+            self._resync(f"element {found.id:X} does not end in the cluster that holds it")
+        elif found.id == ids.BLOCK_GROUP:
+            self._group(found.start, found.end)
+            self._position = found.end
+        else:
+            self._read(found.id, found.start, found.end)
+            self._position = found.end
+
+    def _enter(self, found: Element) -> None:
+        size_bytes = self._window.size_bytes
+        self._limit = size_bytes
+        if found.id == ids.CLUSTER:
+            self.cluster_rows.append(len(self.rows) // NUM_COLUMNS)
+            self._limit = min(found.end or size_bytes, size_bytes)
+        self._position = found.start
+
+    def _read(self, name: int, start: int, end: int) -> None:
+        if name == ids.TIMESTAMP:
+            self._cluster_time = self._uint(start, end)
+        elif name == ids.SIMPLE_BLOCK:
+            self._block(*self._room(start), end, None, -1)
+        elif name == ids.ENCRYPTED_BLOCK:
+            self._find(Reason.ENCRYPTED, "an encrypted block is left out", start)
+
+    def _group(self, position: int, end: int) -> None:
+        """A BlockGroup: its block is a key frame if it refers to no other."""
+        block: tuple[int, int] | None = None
+        key, duration = True, -1
+        while position < end:
+            found = self._window.element(position)
+            if not found.id or found.end is None or found.end > end:
+                self._find(Reason.CORRUPT_TABLE, "a block group holds an element that does not end in it", position)
+                break
+            if found.id == ids.BLOCK:
+                block = (found.start, found.end)
+                if self._track_at(found.start) not in (self._video, self._audio):
+                    return
+            elif found.id == ids.REFERENCE_BLOCK:
+                key = False
+            elif found.id == ids.BLOCK_DURATION:
+                duration = self._uint(found.start, found.end)
+            position = found.end
+        if block:
+            self._block(*self._room(block[0]), block[1], key, duration)
+
+    def _block(self, data: bytes, index: int, end: int, key: bool | None, duration: int) -> None:
+        """One Block or SimpleBlock whose header is at data[index] and whose last byte is at end − 1."""
+        length = VINT_LENGTH[data[index]]
+        if length > 8:
+            return
+        number = data[index] & 0x7F if length == 1 else _vint(data, index, length)
+        index += length
+        time = self._cluster_time + ((data[index] << 8 | data[index + 1]) ^ 0x8000) - 0x8000
+        if number != self._video:
+            if number == self._audio:
+                self.audio_span = (self.audio_span[0] if self.audio_span else time, time)
+            return
+        flags = data[index + 2]
+        is_key = flags & _KEY_FLAG != 0 if key is None else key
+        offset = self._window.start + index + 3
+        if flags & _LACING_FLAGS:
+            self._laced(offset, end, flags, time, is_key, duration)
+        elif end > offset:
+            self.rows.extend((offset, end - offset, time, is_key, data[index + 3], duration, 0, 1))
+
+    def _laced(self, offset: int, end: int, flags: int, time: int, is_key: bool, duration: int) -> None:
+        total = end - offset
+        head = self._window.read_at(offset, max_header_bytes(total)) if total > 0 else b""
+        laces = lace_sizes((flags & _LACING_FLAGS) >> 1, head, total)
+        if laces is None:
+            self._find(Reason.CORRUPT_TABLE, "the lace sizes do not fit into their block, which is left out", offset)
+            return
+        skip, sizes = laces
+        offset += skip
+        for lace, size in enumerate(sizes):
+            if size:
+                first = self._window.read_at(offset, 1)[0]
+                self.rows.extend((offset, size, time, is_key, first, duration, lace, len(sizes)))
+            offset += size
+
+    def _room(self, position: int) -> tuple[bytes, int]:
+        """Bytes that hold HEADER_ROOM from `position` on, and where in them it is."""
+        index = position - self._window.start
+        if index < 0 or index + HEADER_ROOM > len(self._window.data):
+            return self._window.move(position), 0
+        return self._window.data, index
+
+    def _uint(self, start: int, end: int) -> int:
+        data, index = self._room(start)
+        return int.from_bytes(data[index : index + end - start], "big") & 0x7FFF_FFFF_FFFF if end - start <= 8 else 0
+
+    def _track_at(self, position: int) -> int:
+        data, index = self._room(position)
+        return _vint(data, index, VINT_LENGTH[data[index]])
+
+    def _resync(self, why: str) -> None:
+        """Go on at the next cluster; without one, the file ends here."""
+        position = self._position
+        self._num_resyncs += 1
+        self._position = self._next_cluster(position + 1) if self._num_resyncs <= _MAX_RESYNCS else -1
+        if self._position < 0:
+            self._position = self._window.size_bytes
+            self._find(Reason.TRUNCATED, f"{why}, and no cluster follows", position)
+        else:
+            self._find(Reason.CORRUPT_TABLE, f"{why}; {self._position - position} bytes are passed over", position)
+
+    def _next_cluster(self, position: int) -> int:
+        """Where the next plausible cluster starts, or −1."""
+        while position < self._window.size_bytes:
+            data = self._window.read_at(position, _SCAN_BYTES)
+            found = data.find(_CLUSTER_ID)
+            while found >= 0:
+                inside = self._window.element(position + found).start
+                if self._window.element(inside).id in _STARTS_CLUSTER:
+                    return position + found
+                found = data.find(_CLUSTER_ID, found + 1)
+            position += max(len(data) - 3, 1) if len(data) == _SCAN_BYTES else len(data) or 1 << 62
+        return -1
+
+    def _find(self, reason: Reason, message: str, offset: int) -> None:
+        if len(self.findings) < _MAX_FINDINGS:
+            self.findings.append(Finding(reason=reason, message=message, offset=offset))
+
+
+def _vint(data: bytes, index: int, length: int) -> int:
+    return int.from_bytes(data[index : index + length], "big") & VINT_MASK[length]

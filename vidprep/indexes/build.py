@@ -1,0 +1,281 @@
+"""Build an index, or bring it up to date: resumable, one row per video whatever happens.
+
+The index folder is the only truth. A listing is cut into units in a fixed way, a unit becomes one part, and the parent
+alone publishes parts, each by one rename. A run that was killed leaves whole parts; the next run lists again, passes
+over what those parts hold, and does the rest, in the same units and under the same names.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vidprep.errors import Reason
+from vidprep.indexes.pool import Pool
+from vidprep.indexes.state import HashSet, check_folder, locked, part_paths, read_names, uri_hash
+from vidprep.indexes.update import Held
+from vidprep.indexes.worker import Options, Outcome, Task, index_batch
+from vidprep.indexes.write import PartWriter, publish, sync_folder
+from vidprep.sources.listing import Item, Rules, list_items
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+#: Units grow with a listing, so that few files spread over all workers and many make few parts: 8 of each size.
+UNIT_SIZES = (128, 256, 512, 1024, 2048, 4096)
+_UNITS_PER_SIZE = 8
+#: Hashes are looked up this many at a time.
+_CHUNK_ITEMS = 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What a run did. `videos` = `ok` + `failed` + `skipped`; rows marked `vanished` come on top."""
+
+    videos: int = 0
+    """that the sources gave"""
+    ok: int = 0
+    """read now"""
+    failed: int = 0
+    """could not be read now: error rows"""
+    skipped: int = 0
+    """in the index already, unchanged, or named twice"""
+    updated: int = 0
+    """of ok and failed, those whose row was there before (--update)"""
+    added: int = 0
+    """of ok and failed, those that are new"""
+    vanished: int = 0
+    """rows marked because their file is gone (--update)"""
+    failed_before: int = 0
+    """error rows that stood in the index already"""
+    frames: int = 0
+    """frames of the videos read now"""
+    seconds: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """how many of the failed, by reason"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of a listing that one of several machines does: items whose hash falls to it."""
+
+    number: int = 0
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """From "I/N", 0 ≤ I < N. Raises ValueError."""
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdigit() and count.isdigit() and int(number) < int(count)):
+            raise ValueError(f"shard is I/N with 0 <= I < N, not {text!r}")
+        return cls(int(number), int(count))
+
+    @property
+    def prefix(self) -> str:
+        """What its parts' names start with."""
+        return "part" if self.count == 1 else f"part-s{self.number:05d}of{self.count:05d}"
+
+
+def build_index(
+    sources: Iterable[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    update: bool = False,
+    shard: str | tuple[int, int] | None = None,
+    pattern: str | Sequence[str] | None = None,
+    column: str | None = None,
+    checksums: bool = False,
+    verify_keys: bool = False,
+    timeout_seconds: float = 60.0,
+    memory_bytes: int = 2 << 30,
+    progress: Callable[[Summary], None] | None = None,
+) -> Summary:
+    """Index videos into a folder of Parquet parts, one row for each; run again after any end, it goes on.
+
+    Args:
+        sources: files, folders, `@LIST`, `-`, tar shards, `s3://` and `gs://` (see `vidprep.sources.listing`).
+        out: the index folder; state is kept in its sibling `OUT.vidprep/`.
+        workers: processes; None = one per CPU this process may use, 0 = none, in this process without limits.
+        update: re-index what changed (size, mtime or etag), add what is new, mark what vanished. Without it, what is
+            in the index is passed over.
+        shard: "I/N" or (I, N): only every N-th item by hash; shards may share `out` or be merged later.
+        pattern: glob(s) in place of the rule by extension.
+        column: column of csv and parquet lists.
+        checksums: store a CRC-32 per sample; reads all bytes.
+        verify_keys: check all key flags against the samples' heads.
+        timeout_seconds: for one file; a file that needs more gives an error row.
+        memory_bytes: that one file may take; a file that needs more gives an error row.
+        progress: called now and then with the summary so far.
+
+    Returns:
+        what was done.
+
+    Raises:
+        SourceError: a source that was named does not exist.
+        IndexFormatError: `out` holds something else, or an index of a newer version.
+        OSError: the index cannot be written (disk full, read-only, another run is writing it).
+    """
+    index = Path(os.path.abspath(out))  # noqa: PTH100 - links kept
+    check_folder(index)
+    mine = Shard.parse(shard) if isinstance(shard, str) else Shard(*shard) if shard else Shard()
+    patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern or ())
+    options = Options(
+        verify_keys=verify_keys, checksums=checksums, timeout_seconds=timeout_seconds, memory_bytes=memory_bytes
+    )
+    items = list_items([os.fspath(source) for source in sources], Rules(patterns, column))
+    begun = time.monotonic()
+    with locked(index, mine.prefix) as aside:
+        index.mkdir(parents=True, exist_ok=True)
+        sync_folder(index.parent)
+        run = Run(index, aside, mine, options)
+        tasks = run.updates(items) if update else run.additions(items)
+        for outcome in run.outcomes(tasks, workers):
+            run.take(outcome)
+            run.summary.seconds = time.monotonic() - begun
+            if progress is not None:
+                progress(run.summary)
+        run.leave_something()
+    run.summary.seconds = time.monotonic() - begun
+    return run.summary
+
+
+class Run:
+    """One run over one index: makes tasks from items, publishes what comes of them."""
+
+    def __init__(self, index: Path, aside: Path, shard: Shard, options: Options) -> None:
+        self._index, self._aside, self._shard, self._options = index, aside, shard, options
+        self._finals: dict[int, Path] = {}
+        self._taken = {path.name for path in part_paths(index)}
+        self._number = 0
+        self.summary = Summary()
+
+    def additions(self, items: Iterable[Item]) -> Iterator[Task]:
+        """Tasks for the items that the index does not hold."""
+        held = HashSet()
+        for part in part_paths(self._index):
+            columns = read_names(part, ["status"])
+            held.add_new([uri_hash(uri) for uri in columns["uri"]])
+            self.summary.failed_before += columns["status"].count("error")
+        return self._added(
+            marked
+            for codes, chunk in self._mine(items)
+            for marked in zip(chunk, held.add_new(codes).tolist(), strict=True)
+        )
+
+    def updates(self, items: Iterable[Item]) -> Iterator[Task]:
+        """Tasks that bring the index up to date: new parts first, then each part that changed, rewritten."""
+        held, listed = Held(part_paths(self._index)), HashSet()
+        yield from self._added(
+            (item, first and held.is_new(place, item))
+            for codes, chunk in self._mine(items)
+            for item, place, first in zip(chunk, held.find(codes), listed.add_new(codes).tolist(), strict=True)
+        )
+        if self._shard.number == 0:  # one of the shards looks up what none of them lists
+            held.find_vanished()
+        self.summary.failed_before = held.failed_and_kept()
+        for part, changes in held.changes():
+            self.summary.skipped -= sum(not _is_gone(item) for item in changes.values())
+            yield self._task(list(changes.values()), part, part, list(changes))
+
+    def _mine(self, items: Iterable[Item]) -> Iterator[tuple[list[int], list[Item]]]:
+        """This shard's items and their hashes, a chunk at a time."""
+        shard, stream = self._shard, iter(items)
+        while chunk := list(islice(stream, _CHUNK_ITEMS)):
+            hashed = ((uri_hash(item.uri), item) for item in chunk)
+            mine = [(code, item) for code, item in hashed if code % shard.count == shard.number]
+            self.summary.videos += len(mine)
+            yield [code for code, _ in mine], [item for _, item in mine]
+
+    def _added(self, marked: Iterable[tuple[Item, bool]]) -> Iterator[Task]:
+        """New parts: units are cut by place in the listing, so that a run that goes on cuts as the first one did."""
+        for number, unit in enumerate(_units(marked)):
+            new = [item for item, is_new in unit if is_new]
+            self.summary.skipped += len(unit) - len(new)
+            if new:
+                yield self._task(new, self._index / self._name(number))
+
+    def _name(self, unit: int) -> str:
+        """A free name for the part of a unit; a second one beside it if the listing has changed since."""
+        names = (f"{self._shard.prefix}-{unit:07d}-{attempt:03d}.parquet" for attempt in range(1_000_000))
+        name = next(name for name in names if name not in self._taken)
+        self._taken.add(name)
+        return name
+
+    def _task(self, items: list[Item], final: Path, base: Path | None = None, places: list[int] | None = None) -> Task:
+        number, self._number = self._number, self._number + 1
+        self._finals[number] = final
+        return Task(
+            unit=number,
+            items=items,
+            aside=str(self._aside / final.name),
+            options=self._options,
+            known={},
+            base=None if base is None else str(base),
+            places=places,
+        )
+
+    def outcomes(self, tasks: Iterator[Task], workers: int | None) -> Iterator[tuple[Task, Outcome]]:
+        """Do the tasks."""
+        if workers == 0:
+            yield from ((task, index_batch(task)) for task in tasks)
+            return
+        first = next(tasks, None)
+        if first is None:
+            return
+        with Pool(workers or len(os.sched_getaffinity(0))) as pool:
+            yield from pool.map(_with_first(first, tasks))
+
+    def take(self, done: tuple[Task, Outcome]) -> None:
+        """Publish a part and count its rows. Raises OSError if it could not be written."""
+        task, outcome = done
+        if outcome.problem is not None:
+            raise OSError(outcome.problem)
+        publish(Path(task.aside), self._finals.pop(task.unit))
+        self._count(task, outcome)
+
+    def _count(self, task: Task, outcome: Outcome) -> None:
+        summary = self.summary
+        gone = outcome.reasons.pop(Reason.VANISHED, 0)
+        failed = outcome.failed - gone
+        summary.ok += outcome.ok
+        summary.failed += failed
+        summary.frames += outcome.frames
+        summary.vanished += gone
+        if task.base is None:
+            summary.added += outcome.ok + failed
+        else:
+            summary.updated += outcome.ok + failed
+        summary.reasons = dict(sorted((Counter(summary.reasons) + outcome.reasons).items()))
+
+    def leave_something(self) -> None:
+        """An index of nothing is an index too."""
+        if not part_paths(self._index):
+            name = self._name(0)
+            with PartWriter(self._aside / name):
+                pass
+            publish(self._aside / name, self._index / name)
+
+
+def _is_gone(item: Item) -> bool:
+    return item.error is not None and item.error.reason == Reason.VANISHED
+
+
+def _with_first(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _units(stream: Iterable[tuple[Item, bool]]) -> Iterator[list[tuple[Item, bool]]]:
+    """Cut a stream into lists of growing size, by place alone."""
+    waiting = iter(stream)
+    for number in range(1 << 60):
+        unit = list(islice(waiting, UNIT_SIZES[min(number // _UNITS_PER_SIZE, len(UNIT_SIZES) - 1)]))
+        if not unit:
+            return
+        yield unit

@@ -1,0 +1,150 @@
+"""Worker processes that may die or hang: either costs the file at fault, never the run.
+
+Each is a fresh interpreter (no fork of the caller's threads, no re-import of the caller's script), takes one task at a
+time over a socket, and says through a shared word which file it is reading.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Self
+
+from vidprep.errors import LimitError, Reason
+from vidprep.indexes.worker import BEAT_BYTES, IDLE, Outcome, Task, died, read_beat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+_POLL_SECONDS = 0.5
+#: A worker ends a slow file itself; only code that does not let it is killed, this much later.
+_GRACE_SECONDS = 5.0
+#: Deaths of a unit's worker outside any file, after which the run is given up.
+_MAX_IDLE_DEATHS = 3
+
+
+class Worker:
+    """One process and what it is doing."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        beat_fd = os.memfd_create("vidprep-beat")
+        try:
+            os.truncate(beat_fd, BEAT_BYTES)
+            self._beats = mmap.mmap(beat_fd, BEAT_BYTES)
+            fds = (theirs.fileno(), beat_fd)
+            command = [sys.executable, "-m", "vidprep.indexes.worker", *map(str, fds), str(os.getpid())]
+            environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                command, pass_fds=fds, env=environment, stdin=subprocess.DEVNULL
+            )
+        finally:
+            theirs.close()
+            os.close(beat_fd)
+        self.connection = Connection(ours.detach())
+        self.task: Task | None = None
+        self._killed = False
+
+    def give(self, task: Task) -> None:
+        """Start a task."""
+        self.task = task
+        with suppress(BrokenPipeError, ConnectionResetError):  # it died idle; `take` will see
+            self.connection.send(task)
+
+    def take(self) -> Outcome | None:
+        """The outcome of its task; None if it died instead."""
+        try:
+            outcome = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            return None
+        assert isinstance(outcome, Outcome)  # noqa: S101 - what `worker.main` sends
+        self.task = None
+        return outcome
+
+    def kill_if_stuck(self) -> None:
+        """End it if its file is long over time."""
+        position, since = read_beat(self._beats)
+        if self.task is None or position == IDLE or since == 0:
+            return
+        if time.monotonic() - since > self.task.options.timeout_seconds + _GRACE_SECONDS:
+            self._killed = True
+            self._process.kill()
+
+    def culprit(self) -> tuple[int, LimitError]:
+        """After its death: the place in the batch that it was reading (IDLE: none), and the error of that file."""
+        status = self._process.wait()
+        position, since = read_beat(self._beats)
+        if since == 0:
+            position = IDLE
+        error = LimitError("its time is up", reason=Reason.TIMEOUT) if self._killed else died(status)
+        return position, error
+
+    def close(self) -> None:
+        """End it."""
+        self.connection.close()
+        self._process.kill()
+        self._process.wait()
+        self._beats.close()
+
+
+class Pool:
+    """Maps tasks over worker processes; outcomes come as they are ready."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._workers = [Worker() for _ in range(num_workers)]
+        self._idle_deaths = 0
+
+    def map(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """(task, outcome) of all tasks; takes no task before a worker is free for it, but for one ahead."""
+        waiting = iter(tasks)
+        ahead = next(waiting, None)
+        while True:
+            for worker in self._workers:
+                if worker.task is None and ahead is not None:
+                    worker.give(ahead)
+                    ahead = next(waiting, None)
+            busy = {worker.connection: worker for worker in self._workers if worker.task is not None}
+            if not busy:
+                return
+            for connection in wait(list(busy), _POLL_SECONDS):
+                worker = busy[connection]  # type: ignore[index]  # only our connections were asked for
+                task, outcome = worker.task, worker.take()
+                assert task is not None  # noqa: S101 - it was busy
+                if outcome is None:
+                    self._replace(worker, task)
+                else:
+                    yield task, outcome
+            for worker in self._workers:
+                worker.kill_if_stuck()
+
+    def _replace(self, worker: Worker, task: Task) -> None:
+        """A new worker does the dead one's task again, without the file that killed it."""
+        position, error = worker.culprit()
+        if position == IDLE:
+            self._idle_deaths += 1
+            if self._idle_deaths > _MAX_IDLE_DEATHS:
+                raise error
+        worker.close()
+        fresh = Worker()
+        self._workers[self._workers.index(worker)] = fresh
+        fresh.give(task if position == IDLE else task._replace(known=task.known | {position: error}))
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

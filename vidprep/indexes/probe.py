@@ -1,0 +1,78 @@
+"""Probe one file: in this process (`probe`), or to an index row that always comes (`probe_row`)."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vidprep.containers import parse_container
+from vidprep.errors import LimitError, MalformedContainerError, MediaError, Reason
+from vidprep.indexes.rows import Row, error_row, video_row
+from vidprep.records import Video
+from vidprep.sources import open_source
+
+if TYPE_CHECKING:
+    from vidprep.records import Identity, SampleTable
+    from vidprep.sources import Source
+
+
+def probe(uri: str, *, verify_keys: bool = False, checksums: bool = False, identity: Identity | None = None) -> Video:
+    """Everything an index says of one file, without an index.
+
+    Args:
+        uri: local path, `SHARD.tar::MEMBER`, or object.
+        verify_keys: check key flags against the heads of all samples, not only where the tables give reason to doubt.
+        checksums: add the CRC-32 of each sample's bytes; reads the whole track.
+        identity: what a listing already said of it; spares a look-up in a tar or an object store.
+
+    Raises:
+        MediaError: it cannot be read; `uri`, `reason`, `offset` and `message` say what and why.
+    """
+    try:
+        with open_source(uri, identity) as source:
+            return _probe_source(uri, source, verify_keys=verify_keys, checksums=checksums)
+    except MediaError as error:
+        raise error.with_uri(uri) from error.__cause__
+    except MemoryError as error:
+        raise LimitError("memory ran out while it was read", reason=Reason.OUT_OF_MEMORY, uri=uri) from error
+
+
+def _probe_source(uri: str, source: Source, *, verify_keys: bool, checksums: bool) -> Video:
+    parsed = parse_container(source.read_at, source.identity.size_bytes, verify_keys=verify_keys)
+    if checksums and parsed.access == "ranges":
+        parsed = replace(parsed, table=replace(parsed.table, crc32=_checksums(source, parsed.table)))
+    return Video(uri=uri, identity=source.identity, parsed=parsed)
+
+
+def _checksums(source: Source, table: SampleTable) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    return np.fromiter(
+        (
+            zlib.crc32(source.read_at(offset, size))
+            for offset, size in zip(table.offset.tolist(), table.size.tolist(), strict=True)
+        ),
+        dtype=np.uint32,
+        count=len(table),
+    )
+
+
+def probe_row(
+    uri: str,
+    *,
+    path: str | None = None,
+    verify_keys: bool = False,
+    checksums: bool = False,
+    identity: Identity | None = None,
+) -> Row:
+    """The index row of one file, by column name; a file that cannot be read gives an error row, never an exception."""
+    path = uri if path is None else path
+    try:
+        return video_row(probe(uri, verify_keys=verify_keys, checksums=checksums, identity=identity), path)
+    except MediaError as error:
+        return error_row(uri, path, error, identity)
+    except MemoryError:
+        return error_row(uri, path, LimitError("memory ran out", reason=Reason.OUT_OF_MEMORY), identity)
+    except Exception as error:  # noqa: BLE001 - a parser's mistake on a hostile file costs that file's row, not the run
+        return error_row(uri, path, MalformedContainerError(f"{type(error).__name__}: {error}"), identity)

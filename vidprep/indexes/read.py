@@ -1,0 +1,317 @@
+"""Open an index: lazy, memory-mapped, cheap to filter, to fork and to pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import dataset
+
+from vidprep.errors import IndexFormatError
+from vidprep.indexes.cache import FRAMES_AT, ensure_cache
+from vidprep.indexes.frames import unpack
+from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
+from vidprep.indexes.schema import VIDEO_NAMES
+from vidprep.indexes.state import part_paths
+from vidprep.records import Identity, Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from vidprep.records import SampleTable, StreamInfo
+
+    Rows = npt.NDArray[np.int64]
+
+#: Short names that `where(min_..., max_...)` knows besides the columns' own.
+_SHORT = {"frames": "num_frames", "duration": "duration_seconds", "seconds": "duration_seconds", "fps": "avg_fps"}
+
+
+def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None) -> Index:
+    """Open an index folder (or one part of one).
+
+    The first opening on a host derives the memory-mapped cache from the parts; later ones, from any process, map it.
+
+    Args:
+        path: the folder that `build_index` wrote.
+        cache_dir: where the cache lies; by default `PATH.vidprep/cache`, or the user's cache folder where that
+            cannot be written.
+
+    Raises:
+        IndexFormatError: no parts there, a newer schema, or missing columns.
+        OSError: the parts cannot be read, or the cache can be written nowhere.
+    """
+    return Index(_open_store(os.path.realpath(path), None if cache_dir is None else os.path.realpath(cache_dir)))
+
+
+def _open_store(path: str, cache_dir: str | None) -> Store:
+    index = Path(path)
+    parts = [index] if index.is_file() else part_paths(index)
+    if not parts:
+        what = "holds no *.parquet parts" if index.is_dir() else "no such index"
+        raise IndexFormatError(f"{path}: {what}")
+    return _map_store(path, cache_dir, str(ensure_cache(index, parts, Path(cache_dir) if cache_dir else None)))
+
+
+@lru_cache(maxsize=8)
+def _map_store(path: str, cache_dir: str | None, cache: str) -> Store:
+    return Store(path, cache_dir, Path(cache))
+
+
+class Store:
+    """The mapped cache of one index: columns and blocks by row number."""
+
+    def __init__(self, path: str, cache_dir: str | None, cache: Path) -> None:
+        self.path, self.cache_dir = path, cache_dir
+        self.fingerprint = str(json.loads((cache / "meta.json").read_text())["fingerprint"])
+        with pa.memory_map(str(cache / "rows.arrow")) as source:
+            self.table = pa.ipc.open_file(source).read_all()
+        self._starts = self._column(FRAMES_AT).to_numpy() if len(self) else np.zeros(0, np.int64)
+        self._frames = _map(cache / "frames.bin")
+        self._getters: dict[str, Callable[[int], Any]] = {}
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def _column(self, name: str) -> pa.Array:
+        return self.table[name].chunk(0)
+
+    def get(self, name: str, row: int) -> Any:
+        """One value as a Python object, null as None."""
+        getter = self._getters.get(name)
+        if getter is None:
+            getter = self._getters[name] = _getter(self._column(name))
+        return getter(row)
+
+    def samples(self, row: int) -> SampleTable:
+        """The sample table of a row."""
+        return unpack(self._frames[int(self._starts[row]) :], self.get("num_samples", row) or 0)
+
+
+def _map(path: Path) -> memoryview:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _getter(array: pa.Array) -> Callable[[int], Any]:
+    """Row → value; several times faster than Arrow's scalars for numbers and words."""
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary.to_pylist()
+        return _masked(array, array.indices, lambda value: words[value])
+    if pa.types.is_integer(array.type):
+        return _masked(array, array, int)
+    if pa.types.is_floating(array.type):
+        return _masked(array, array, float)
+    return lambda row: array[row].as_py()
+
+
+def _masked(array: pa.Array, numbers: pa.Array, convert: Callable[[Any], Any]) -> Callable[[int], Any]:
+    if array.null_count == 0:
+        values = numbers.to_numpy()
+        return lambda row: convert(values[row])
+    values = pc.fill_null(numbers, 0).to_numpy()
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return lambda row: convert(values[row]) if valid[row] else None
+
+
+class VideoRow:
+    """One video of an index (a `VideoLike`); what is asked for is made once, from mapped memory.
+
+    `row["name"]` gives any column.
+    """
+
+    def __init__(self, store: Store, number: int) -> None:
+        self._store = store
+        self.number = number
+        """row of the index, whatever view it was taken from"""
+
+    def __getitem__(self, name: str) -> Any:
+        return self._store.get(name, self.number)
+
+    def __repr__(self) -> str:
+        return f"VideoRow({self.uri!r}, row {self.number}, {self['status']})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen_row, (self._store.path, self._store.cache_dir, self._store.fingerprint, self.number))
+
+    @property
+    def status(self) -> str:
+        """One of "ok", "error"."""
+        return str(self["status"])
+
+    @property
+    def access(self) -> str:
+        """As ParsedVideo.access."""
+        return str(self["access"])
+
+    @property
+    def keys_verified(self) -> bool:
+        """As ParsedVideo.keys_verified."""
+        return bool(self["keys_verified"])
+
+    @cached_property
+    def uri(self) -> str:
+        """Where it is."""
+        return uri_of({"uri": self["uri"], "uri_bytes": self["uri_bytes"]})
+
+    @cached_property
+    def identity(self) -> Identity:
+        """The content that the tables describe."""
+        return Identity(
+            size_bytes=self["size_bytes"] or 0,
+            mtime_ns=self["mtime_ns"],
+            etag=self["etag"],
+            member_offset=self["member_offset"],
+        )
+
+    @cached_property
+    def info(self) -> StreamInfo:
+        """Stream facts."""
+        return info_of({name: self[name] for name in INFO_NAMES})
+
+    @cached_property
+    def table(self) -> SampleTable:
+        """Coded samples."""
+        return self._store.samples(self.number)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """When its frames are shown."""
+        return Timeline(
+            pts=self.table.frame_pts,
+            time_base=self.info.time_base,
+            last_duration_ticks=self.info.last_duration_ticks,
+            keyframes=self.table.keyframes,
+        )
+
+    def values(self) -> Row:
+        """All columns with one value per video."""
+        return {name: self[name] for name in VIDEO_NAMES}
+
+
+class Index:
+    """A view of an index's videos (a `VideoCollection`): all of them, or those that `where` left."""
+
+    def __init__(self, store: Store, rows: Rows | None = None, filters: tuple[Any, ...] = ()) -> None:
+        self._store = store
+        self._rows = rows
+        self._filters = filters
+
+    def __len__(self) -> int:
+        return len(self._store) if self._rows is None else len(self._rows)
+
+    def __getitem__(self, position: int) -> VideoRow:
+        n = len(self)
+        if not -n <= position < n:
+            raise IndexError(f"video {position} of {n}")
+        position %= n
+        return VideoRow(self._store, position if self._rows is None else int(self._rows[position]))
+
+    def __iter__(self) -> Iterator[VideoRow]:
+        return (self[position] for position in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Index({self._store.path!r}, {len(self)} videos)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen, (self._store.path, self._store.cache_dir, self._store.fingerprint, self._filters))
+
+    @property
+    def path(self) -> str:
+        """The index folder."""
+        return self._store.path
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever the order or the content of the videos does; the same on every host."""
+        if not self._filters:
+            return self._store.fingerprint
+        text = repr((self._store.fingerprint, [str(expression) for expression in self._filters]))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def where(self, expression: pc.Expression | None = None, **conditions: Any) -> Index:
+        """The videos for which all conditions hold; touches only the columns that they name.
+
+        Args:
+            expression: any pyarrow expression over the columns.
+            conditions: `column=value` (a list, tuple or set: any of them; None: is null), `min_x=value` and
+                `max_x=value` (inclusive) for a column x, or for frames, duration, fps.
+
+        Raises:
+            ValueError: no such column.
+        """
+        terms = [] if expression is None else [expression]
+        terms += [_condition(name, value) for name, value in conditions.items()]
+        view = self
+        for term in terms:
+            view = Index(view._store, view._select(term), (*view._filters, term))
+        return view
+
+    def _select(self, expression: pc.Expression) -> Rows:
+        table = self._store.table
+        scanner = dataset.dataset(table.append_column("row", pa.array(np.arange(len(table))))).scanner(
+            columns=["row"], filter=expression
+        )
+        rows: Rows = np.sort(scanner.to_table()["row"].to_numpy())
+        return rows if self._rows is None else np.intersect1d(self._rows, rows, assume_unique=True)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One value for each video; null is NaN in numbers, None in text."""
+        values: npt.NDArray[Any] = self.to_table([name])[name].to_numpy()
+        return values
+
+    def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Columns with one value per video as an Arrow table. Raises ValueError: no such column."""
+        names = list(VIDEO_NAMES if columns is None else columns)
+        for name in names:
+            _check_name(name)
+        table = self._store.table.select(names)
+        return table if self._rows is None else table.take(pa.array(self._rows))
+
+
+def _condition(name: str, value: Any) -> pc.Expression:
+    for prefix, compare in (("min_", pc.Expression.__ge__), ("max_", pc.Expression.__le__)):
+        if name.startswith(prefix):
+            bare = name.removeprefix(prefix)
+            return compare(pc.field(_check_name(_SHORT.get(bare, bare))), value)
+    field = pc.field(_check_name(name))
+    if value is None:
+        return field.is_null()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return field.isin(sorted(value))
+    return field == value
+
+
+def _check_name(name: str) -> str:
+    if name not in VIDEO_NAMES:
+        raise ValueError(f"no column {name!r}; there are {', '.join(VIDEO_NAMES)}")
+    return name
+
+
+def _reopen(path: str, cache_dir: str | None, fingerprint: str, filters: tuple[Any, ...]) -> Index:
+    view = Index(_same_store(path, cache_dir, fingerprint))
+    for expression in filters:
+        view = view.where(expression)
+    return view
+
+
+def _reopen_row(path: str, cache_dir: str | None, fingerprint: str, number: int) -> VideoRow:
+    return VideoRow(_same_store(path, cache_dir, fingerprint), number)
+
+
+def _same_store(path: str, cache_dir: str | None, fingerprint: str) -> Store:
+    store = _open_store(path, cache_dir)
+    if store.fingerprint != fingerprint:
+        raise IndexFormatError(f"{path}: the index changed since this view of it was pickled")
+    return store

@@ -1,0 +1,159 @@
+"""Between records and index rows: a video becomes a dict by column name, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vidprep.records import SampleTable, StreamInfo
+from vidprep.timebase import format_time_base, parse_time_base
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vidprep.errors import MediaError
+    from vidprep.records import Identity, Video
+    from vidprep.timebase import IntArray
+
+Row = dict[str, Any]
+
+INFO_NAMES = tuple(field.name for field in dataclasses.fields(StreamInfo))
+TIMING_NAMES = (
+    "duration_seconds", "avg_fps", "is_vfr", "vfr_class", "num_gaps", "num_duplicates", "num_backward",
+    "jitter_seconds",
+)  # fmt: skip
+
+_TO_COLUMN: dict[str, Callable[[Any], Any]] = {
+    "sar": lambda sar: f"{sar[0]}/{sar[1]}",
+    "time_base": format_time_base,
+    "other_streams": lambda streams: list(streams) or None,
+}
+_FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
+    "sar": lambda text: tuple(map(int, text.split("/"))),
+    "time_base": parse_time_base,
+    "other_streams": lambda streams: tuple(streams or ()),
+}
+_INFO_DEFAULTS = {
+    field.name: field.default for field in dataclasses.fields(StreamInfo) if field.default is not dataclasses.MISSING
+}
+
+
+def text_of(uri: str) -> str:
+    r"""A uri as UTF-8 text: bytes that are not UTF-8 (lone surrogates in Python) shown as \xNN."""
+    try:
+        uri.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(uri).decode(errors="backslashreplace")
+    return uri
+
+
+def name_values(uri: str, path: str) -> Row:
+    """The columns that name a video."""
+    text = text_of(uri)
+    return {"uri": text, "uri_bytes": None if text == uri else os.fsencode(uri), "path": text_of(path)}
+
+
+def uri_of(row: Mapping[str, Any]) -> str:
+    """The uri that a row names, byte for byte (surrogateescape)."""
+    raw = row.get("uri_bytes")
+    return str(row["uri"]) if raw is None else os.fsdecode(raw)
+
+
+def identity_values(identity: Identity) -> Row:
+    """The columns that tell whether a row is stale."""
+    return {
+        "size_bytes": identity.size_bytes,
+        "mtime_ns": identity.mtime_ns,
+        "etag": identity.etag,
+        "member_offset": identity.member_offset,
+    }
+
+
+def video_row(video: Video, path: str) -> Row:
+    """The row of a video that can be read."""
+    parsed, info, timing = video.parsed, video.info, video.parsed.timing
+    pts = parsed.table.frame_pts
+    row = name_values(video.uri, path)
+    row.update(identity_values(video.identity))
+    row.update((name, getattr(info, name)) for name in INFO_NAMES)
+    row.update((name, convert(row[name])) for name, convert in _TO_COLUMN.items())
+    row.update((name, getattr(timing, name)) for name in TIMING_NAMES)
+    row.update(
+        status="ok",
+        warnings=[dataclasses.asdict(finding) for finding in parsed.warnings] or None,
+        num_frames=len(pts),
+        num_samples=len(parsed.table),
+        num_keyframes=len(parsed.table.keyframes),
+        first_pts=int(pts[0]) if len(pts) else None,
+        last_pts=int(pts[-1]) if len(pts) else None,
+        method=parsed.method,
+        access=parsed.access,
+        keys_verified=parsed.keys_verified,
+        doubts=list(parsed.doubts) or None,
+    )
+    row.update(frame_values(parsed.table))
+    return row
+
+
+def error_row(uri: str, path: str, error: MediaError, identity: Identity | None) -> Row:
+    """The row of a video that cannot be read."""
+    row = name_values(uri, path)
+    row.update(identity_values(identity) if identity else {})
+    row.update(
+        status="error",
+        error_class=type(error).__name__,
+        error_reason=str(error.reason),
+        error_message=text_of(error.message),
+        error_offset=error.offset,
+        num_frames=0,
+        num_samples=0,
+    )
+    return row
+
+
+def _steps(values: IntArray) -> IntArray:
+    """First value, then differences; wraps at 64 bits, as `_undo_steps` does."""
+    return np.diff(values, prepend=np.int64(0))
+
+
+def frame_values(table: SampleTable) -> Row:
+    """A sample table as the frame columns."""
+    offset, size = table.offset.astype(np.int64, copy=False), table.size.astype(np.int64, copy=False)
+    gaps = offset.copy()
+    gaps[1:] -= offset[:-1] + size[:-1]
+    return {
+        "sample_sizes": size,
+        "sample_gaps": gaps,
+        "sample_pts_deltas": _steps(table.pts.astype(np.int64, copy=False)),
+        "sample_flags": table.flags,
+        "frame_order": table.order,
+        "sample_crc32": table.crc32,
+    }
+
+
+def table_of(
+    sizes: IntArray,
+    gaps: IntArray,
+    pts_deltas: IntArray,
+    flags: Any,
+    order: IntArray | None = None,
+    crc32: Any = None,
+) -> SampleTable:
+    """The sample table that frame columns tell of; the inverse of `frame_values`."""
+    ends = np.cumsum(gaps + sizes)
+    return SampleTable(
+        offset=ends - sizes, size=sizes, pts=np.cumsum(pts_deltas), flags=flags, order=order, crc32=crc32
+    )
+
+
+def info_of(row: Mapping[str, Any]) -> StreamInfo:
+    """Stream facts from the columns; columns that are null take StreamInfo's defaults."""
+    values = {
+        name: _FROM_COLUMN[name](value) if name in _FROM_COLUMN else value
+        for name in INFO_NAMES
+        if (value := row.get(name)) is not None
+    }
+    return StreamInfo(**({"container": "", "codec": ""} | values))

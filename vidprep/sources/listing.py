@@ -1,0 +1,222 @@
+"""What SRC... means: files, folders, lists, tar shards and object stores become a stream of items, in a fixed order.
+
+Rules, which `vidprep index --help` repeats:
+
+- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members.
+- A folder gives its files in sorted order, then those of its sub-folders: names with a known video extension and names
+  without one (`--pattern` decides instead where given), and members of its `.tar` files by the same rule.
+  Hidden names (`.x`, `._x` leftovers of macOS) are passed over. Links are followed; a folder that was seen is not
+  entered again.
+- `@LIST` (txt, csv, parquet) and `-` (stdin) name files, folders, tars or objects, one an entry.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from vidprep.errors import MediaError, Reason, SourceError
+from vidprep.records import Identity
+from vidprep.sources.lists import read_list
+from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
+from vidprep.sources.tar import list_members, member_identity, member_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+logger = logging.getLogger(__name__)
+
+#: Of files that can hold moving pictures, the rarer and the mostly-audio ones too: such a file gets a row that says so.
+VIDEO_EXTENSIONS = frozenset(
+    """
+    264 265 266 3g2 3gp 3gp2 3gpp amv asf av1 avc avi avif avifs cmfa cmft cmfv cr3 dash divx dv evo f4a f4b f4p f4v flc
+    fli flv gxf h261 h263 h264 h265 heic heics heif heifs hevc ismt isma ismv ivf m1v m2p m2t m2ts m2v m4a m4b m4p m4s
+    m4v mj2 mjp2 mjpeg mjpg mk3d mka mkv mod mov mp4 mp4v mpe mpeg mpg mpv mqv mts mxf nsv nut obu oga ogg ogm ogv ogx
+    ps qt rm rmvb tod tp trp ts vc1 vob vp8 vp9 vvc weba webm wm wma wmv wtv y4m
+    """.split()  # noqa: SIM905 - a hundred quoted words are harder to read
+)
+
+
+class Item(NamedTuple):
+    """One video to be indexed."""
+
+    uri: str
+    """absolute path, `ARCHIVE.tar::MEMBER` or object"""
+    path: str
+    """as given or found"""
+    identity: Identity | None = None
+    """what the listing says of it; None = could not be told"""
+    error: MediaError | None = None
+    """why it cannot be read, where the listing already knows"""
+
+
+class Rules(NamedTuple):
+    """What a listing takes."""
+
+    patterns: tuple[str, ...] = ()
+    """globs on the name, or on the path below SRC where they hold a slash; none = by extension"""
+    column: str | None = None
+    """the column of csv and parquet lists"""
+
+    def takes(self, relative: str) -> bool:
+        """Whether a file of a folder or a member of a tar is taken."""
+        name = relative.rpartition("/")[2]
+        if any(part.startswith(".") for part in relative.split("/")):
+            return False
+        if self.patterns:
+            return any(fnmatch.fnmatchcase(relative if "/" in glob else name, glob) for glob in self.patterns)
+        extension = name.rpartition(".")[2].lower() if "." in name else None
+        return extension is None or extension in VIDEO_EXTENSIONS
+
+
+def list_items(sources: Iterable[str], rules: Rules | None = None) -> Iterator[Item]:
+    """All items of the sources, in their order; the same file twice if two sources give it.
+
+    Raises:
+        SourceError: a source that was named directly does not exist.
+    """
+    rules = rules or Rules()
+    for source in sources:
+        if source == "-" or source.startswith("@"):
+            for entry in read_list(source.removeprefix("@"), rules.column):
+                yield from _expand_entry(entry, rules)
+        else:
+            yield from _expand(source, rules)
+
+
+def _expand_entry(entry: str, rules: Rules) -> Iterator[Item]:
+    try:
+        yield from _expand(entry, rules)
+    except MediaError as error:
+        yield Item(absolute(entry), entry, error=error)
+
+
+def _expand(source: str, rules: Rules) -> Iterator[Item]:
+    if is_remote(source):
+        return _expand_remote(source, rules)
+    if MEMBER_MARK in source and not os.path.lexists(source):
+        return iter([Item(absolute(source), source)])
+    if os.path.isdir(source):  # noqa: PTH112 - names may be any bytes; str paths keep them
+        return _walk(source, rules)
+    if not os.path.lexists(source):
+        raise SourceError("no such file or folder", reason=Reason.NOT_FOUND, uri=source)
+    return _expand_file(source, rules)
+
+
+def absolute(path: str) -> str:
+    """The uri of a path; links are kept, `.` and `..` are not."""
+    return path if is_remote(path) else os.path.abspath(path.removeprefix("file://"))  # noqa: PTH100 - keeps any bytes
+
+
+def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
+    uri = absolute(path)
+    if path.endswith(".tar"):
+        yield from _expand_tar(uri, path, rules)
+    else:
+        yield Item(uri, path, _local_identity(path))
+
+
+def _local_identity(path: str) -> Identity | None:
+    try:
+        facts = os.stat(path)  # noqa: PTH116 - hot, and names may be any bytes
+    except OSError:
+        return None  # a dangling link, or gone by now: opening it will say so
+    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+
+
+def _expand_tar(uri: str, path: str, rules: Rules) -> Iterator[Item]:
+    try:
+        with open_file(uri) as archive:
+            members, identity = list_members(archive), archive.identity
+    except MediaError as error:
+        yield Item(uri, path, error=error)
+        return
+    for member in members:
+        if rules.takes(member.name.removeprefix("./")):
+            yield Item(member_uri(uri, member.name), member_uri(path, member.name), member_identity(identity, member))
+
+
+def _walk(root: str, rules: Rules) -> Iterator[Item]:
+    """Items below a folder: its real tree first, then what only its links lead to."""
+    seen: set[tuple[int, int]] = set()
+    links: list[str] = []
+    yield from _walk_folder(root, root, rules, seen, links)
+    while links:
+        yield from _walk_folder(root, links.pop(0), rules, seen, links)
+
+
+def _walk_folder(root: str, folder: str, rules: Rules, seen: set[tuple[int, int]], links: list[str]) -> Iterator[Item]:
+    """Files of a folder in sorted order, then its sub-folders; an explicit stack, as trees may be deep."""
+    stack = [folder]
+    while stack:
+        folder = stack.pop()
+        try:
+            facts = os.stat(folder)  # noqa: PTH116 - names may be any bytes
+            entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            yield Item(absolute(folder), folder, error=SourceError(f"cannot be listed: {error.strerror}"))
+            continue
+        if (facts.st_dev, facts.st_ino) in seen:
+            logger.info("%r leads to a folder that was listed already", folder)
+            continue
+        seen.add((facts.st_dev, facts.st_ino))
+        folders = [entry for entry in entries if not entry.name.startswith(".") and _is_dir(entry)]
+        stack.extend(entry.path for entry in reversed(folders) if not entry.is_symlink())
+        links.extend(entry.path for entry in folders if entry.is_symlink())
+        yield from _files(root, entries, rules)
+
+
+def _files(root: str, entries: list[os.DirEntry[str]], rules: Rules) -> Iterator[Item]:
+    below = len(root.rstrip("/")) + 1
+    base = absolute(root).rstrip("/") + "/"
+    for entry in entries:
+        relative = entry.path[below:]
+        if entry.name.endswith(".tar") and not entry.name.startswith(".") and not _is_dir(entry):
+            yield from _expand_tar(base + relative, entry.path, _tar_rules(relative, rules))
+        elif rules.takes(relative) and not _is_dir(entry):
+            yield Item(base + relative, entry.path, _entry_identity(entry))
+
+
+def _tar_rules(relative: str, rules: Rules) -> Rules:
+    """A pattern that names the archive takes all its videos; one that does not chooses among its members."""
+    return Rules() if rules.patterns and rules.takes(relative) else rules
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _entry_identity(entry: os.DirEntry[str]) -> Identity | None:
+    try:
+        facts = entry.stat()
+    except OSError:
+        return None
+    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+
+
+def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
+    from vidprep.sources.objects import list_objects, stat_object
+
+    if MEMBER_MARK in source:
+        yield Item(source, source)
+        return
+    identity = None if source.endswith("/") else stat_object(source)
+    if identity is not None:
+        yield from _expand_object(source, identity, rules)
+        return
+    below = len(source.rstrip("/")) + 1
+    for uri, found in list_objects(source.rstrip("/")):
+        if uri.endswith(".tar") or rules.takes(uri[below:]):
+            yield from _expand_object(uri, found, rules)
+
+
+def _expand_object(uri: str, identity: Identity, rules: Rules) -> Iterator[Item]:
+    if uri.endswith(".tar"):
+        yield from _expand_tar(uri, uri, rules)
+    else:
+        yield Item(uri, uri, identity)
