@@ -100,6 +100,8 @@ def command(
     except VidprepError as error:
         click.echo(json.dumps({"path": file, "error": describe(error)}) if as_json else str(error), err=not as_json)
         sys.exit(2 if getattr(error, "reason", None) == Reason.NOT_FOUND else 1)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.FileError(output, hint=error.strerror or str(error)) from error
     seconds = time.perf_counter() - began

@@ -94,7 +94,7 @@ class IndexPolicy(Policy):
         specs = self._specs(timelines, windows, places, np.where(odd[:, None], low, places), outside)
         for place in np.flatnonzero(odd).tolist():  # shortened, or refused
             specs[place] = super().choose_many(
-                [timelines[place]], [tuple(keys[place])], [(int(low[place]), int(high[place]))], [int(numbers[place])]
+                [timelines[place]], [tuple(keys[place])], [tuple(windows[place].tolist())], [int(numbers[place])]
             )[0]
         return specs
 

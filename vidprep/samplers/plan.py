@@ -96,8 +96,8 @@ class Plan:
         max_cost: refuse clips whose `cost_bound` is higher.
 
     Attributes:
-        num_refused: units that give no clip at all (no frames, or pad="drop" and too short), so that no place asks for
-            them. Others may still be refused when their place comes up, see `clip`.
+        refused: units that give no clip at all (no frames, or pad="drop" and too short), so that no place asks for them.
+            Others may still be refused when their place comes up, see `clip`.
         unknown_clips: rows of the clips table that cannot serve, and why.
         buckets: what each bucket stands for, or None.
 
@@ -122,7 +122,7 @@ class Plan:
         self.max_cost, self.balance, self.clips_per_video = max_cost, balance, clips_per_video
         self.units, self.unknown_clips = _units_of(clips, videos)
         counts = clips_of_each(self.units, videos, policy)
-        self.num_refused = int(np.broadcast_to(counts == 0, self.units.count).sum())
+        self._counts = counts
         number, self.buckets = _bucketed(buckets, self)
         self._layout = _layout(self, counts, number, weights, clips_per_epoch)
         per_bucket = self._layout.sizes if self.batch_size is None else -(-self._layout.sizes // self.batch_size)
@@ -146,6 +146,16 @@ class Plan:
 
     def __len__(self) -> int:
         return self.num_positions
+
+    @property
+    def refused(self) -> IntArray:
+        """Units that give no clip at all, ascending."""
+        return np.flatnonzero(np.broadcast_to(self._counts == 0, self.units.count))
+
+    @property
+    def num_refused(self) -> int:
+        """How many of them."""
+        return len(self.refused)
 
     @property
     def fingerprint(self) -> int:

@@ -175,7 +175,7 @@ def _name_tables(videos: VideoCollection, names: set[str]) -> list[dict[str, lis
     """For each way to name a video: the wanted names, and the videos that have them."""
     ways = (str, _path_of, lambda uri: PurePosixPath(uri).name, lambda uri: PurePosixPath(uri).stem)
     tables: list[dict[str, list[int]]] = []
-    uris = _uris(videos)
+    uris = [uri or "" for uri in _uris(videos)]
     for way in ways:
         table: dict[str, list[int]] = {}
         for place, uri in enumerate(uris):
