@@ -42,7 +42,7 @@ def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = Fal
         raise NotMediaError("the file is empty", reason=Reason.EMPTY, offset=0)
     parsed = _parser_for(read_at(0, MAGIC_BYTES))(read_at, size_bytes)
     doubts = doubts_of(parsed)
-    return verify(parsed, read_at, doubts=doubts) if doubts or verify_keys else parsed
+    return verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes) if doubts or verify_keys else parsed
 
 
 def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:

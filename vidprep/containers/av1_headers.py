@@ -193,12 +193,13 @@ class Av1Frame:
     show_existing: bool = False
     frame_type: int = 1
     shown: bool = True
-    refresh: int = 0
+    refresh: int | None = 0
+    """refresh_frame_flags; None where the sequence header that its place depends on is not known"""
 
 
-def parse_av1_frame(obu: Obu, sequence: Av1Sequence) -> Av1Frame:
+def parse_av1_frame(obu: Obu, sequence: Av1Sequence | None) -> Av1Frame:
     """A frame or frame header OBU as far as refresh_frame_flags (5.9.2). Raises OutOfBitsError."""
-    if sequence.reduced_still:
+    if sequence is not None and sequence.reduced_still:
         return Av1Frame(frame_type=KEY_FRAME, refresh=255)
     bits = BitReader(obu.payload[:64])
     if bits.flag():
@@ -206,6 +207,8 @@ def parse_av1_frame(obu: Obu, sequence: Av1Sequence) -> Av1Frame:
     frame_type, shown = bits.u(2), bool(bits.flag())
     if frame_type == SWITCH_FRAME or (frame_type == KEY_FRAME and shown):
         return Av1Frame(frame_type=frame_type, shown=shown, refresh=255)
+    if sequence is None:
+        return Av1Frame(frame_type=frame_type, shown=shown, refresh=None)
     bits.skip(sequence.presentation_time_bits if shown else 1)
     error_resilient = bits.flag()
     bits.skip(1)

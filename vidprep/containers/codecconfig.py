@@ -154,8 +154,16 @@ def _h264(config: bytes, sample: bytes) -> Fields:
     annex_b = is_annex_b(config) or config[:1] != b"\1" or len(config) < 7
     length_size = 0 if annex_b else (config[4] & 3) + 1
     units = annex_b_units(config) if annex_b else avcc_units(config)
-    sps = _first(parse_h264_sps, (unit for unit in chain(units, nal_units(sample, length_size)) if unit[0] & 31 == 7))
+    sps = _first_h264_sps(units) or (_first_h264_sps(nal_units(sample, length_size)) if sample else None)
     return {"nal_length_size": length_size} | ({} if sps is None else _h264_fields(sps))
+
+
+def _first_h264_sps(units: Iterable[bytes]) -> H264Sps | None:
+    for unit in units:
+        if unit[0] & 31 == 7:
+            with suppress(OutOfBitsError):
+                return parse_h264_sps(unit)
+    return None
 
 
 def _h264_fields(sps: H264Sps) -> Fields:
@@ -179,8 +187,9 @@ def _h264_fields(sps: H264Sps) -> Fields:
 
 
 def _h264_pix_fmt(sps: H264Sps) -> str:
+    """FFmpeg gives monochrome out as 4:2:0."""
     return _pix_fmt(
-        CHROMA[sps.chroma_format_idc], sps.bit_depth, rgb=sps.vui.matrix == 0, full_range=sps.vui.full_range == 1
+        CHROMA[sps.chroma_format_idc or 1], sps.bit_depth, rgb=sps.vui.matrix == 0, full_range=sps.vui.full_range == 1
     )
 
 

@@ -11,37 +11,45 @@ if TYPE_CHECKING:
 MAX_NAL_UNITS = 4096
 
 
-def annex_b_units(data: bytes) -> Iterator[bytes]:
-    """NAL units between start codes (ITU-T H.264 annex B); the last one may be cut off."""
-    start = data.find(b"\0\0\1")
-    for _ in range(MAX_NAL_UNITS):
-        if start < 0:
-            return
-        start += 3
-        end = data.find(b"\0\0\1", start)
-        unit = data[start:] if end < 0 else data[start:end]
-        unit = unit.rstrip(b"\0") if end >= 0 else unit
-        if unit:
-            yield unit
-        start = end
+def nal_units(data: bytes, length_size: int) -> Iterator[bytes]:
+    """NAL units of a sample: behind lengths of `length_size` bytes, or, for 0, between start codes."""
+    return (data[start:end] for start, end in nal_spans(data, length_size))
 
 
-def length_prefixed_units(data: bytes, length_size: int) -> Iterator[bytes]:
-    """NAL units behind big-endian lengths; a length that runs over the end gives what is there and stops."""
+def nal_spans(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:
+    """(first byte, place after the last byte) of each NAL unit that is not empty, without copying."""
+    return _length_prefixed_spans(data, length_size) if length_size else _annex_b_spans(data)
+
+
+def _length_prefixed_spans(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:
+    """Big-endian lengths; one that runs over the end gives what is there and stops."""
     at, end = 0, len(data)
     for _ in range(MAX_NAL_UNITS):
-        if at + length_size > end:
+        if at + length_size >= end:
             return
         size = int.from_bytes(data[at : at + length_size], "big")
         at += length_size
-        if size and at < end:
-            yield data[at : at + size]
+        if size:
+            yield at, min(at + size, end)
         at += size
 
 
-def nal_units(data: bytes, length_size: int) -> Iterator[bytes]:
-    """NAL units of a sample: behind lengths of `length_size` bytes, or, for 0, between start codes."""
-    return length_prefixed_units(data, length_size) if length_size else annex_b_units(data)
+def _annex_b_spans(data: bytes) -> Iterator[tuple[int, int]]:
+    """Start codes (ITU-T H.264 annex B); the last unit may be cut off."""
+    start = data.find(b"\0\0\1") + 3
+    for _ in range(MAX_NAL_UNITS):
+        if start < 3 or start >= len(data):
+            return
+        code = data.find(b"\0\0\1", start)
+        end = len(data) if code < 0 else start + len(data[start:code].rstrip(b"\0"))
+        if end > start:
+            yield start, end
+        start = code + 3
+
+
+def annex_b_units(data: bytes) -> Iterator[bytes]:
+    """NAL units between start codes."""
+    return nal_units(data, 0)
 
 
 def is_annex_b(data: bytes) -> bool:

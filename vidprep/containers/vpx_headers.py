@@ -61,10 +61,12 @@ class _BoolDecoder:
             value = value << 1 | self.flag()
         return value
 
-    def optional(self, count: int) -> None:
-        """A flag, and `count` bits where it is set."""
-        if self.flag():
+    def optional(self, count: int) -> int:
+        """A flag, and `count` bits where it is set; the flag."""
+        present = self.flag()
+        if present:
             self.u(count)
+        return present
 
 
 def parse_vp8(frame: bytes) -> Vp8Header:
@@ -90,9 +92,7 @@ def _vp8_changes_nothing(partition: bytes) -> bool | None:
         bits.u(1 + 6 + 3)
         deltas_updated = 0
         if bits.flag():
-            deltas_updated = bits.flag()
-            for _ in range(8 if deltas_updated else 0):
-                bits.optional(7)
+            deltas_updated = sum(bits.optional(7) for _ in range(8 if bits.flag() else 0))
         bits.u(2 + 7)
         for _ in range(5):
             bits.optional(5)

@@ -79,7 +79,8 @@ def conversion(matrix: str | None, colour_range: str | None) -> Conversion:
 
 def conversion_of(info: StreamInfo) -> Conversion:
     """The conversion of a stream by its tags."""
-    return conversion(info.colour_matrix, info.colour_range)
+    is_full = (info.pix_fmt or "").startswith("yuvj")
+    return conversion(info.colour_matrix, info.colour_range or ("full" if is_full else None))
 
 
 def _keys_cubic(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -105,11 +106,3 @@ def upsample_taps(num_in: int, num_out: int) -> tuple[IndexTable, FloatTable]:
     if num_out > 2 and taps[2, 0] == -1:
         weights[2] += [-weights[2, 0], 0, weights[2, 0], 0]
     return np.clip(taps, 0, num_in - 1).astype(np.int32), weights.astype(np.float32)
-
-
-@lru_cache(maxsize=16)
-def correction(from_matrix: str, to_matrix: str, colour_range: str | None) -> npt.NDArray[np.float32]:
-    """float32 (3, 3): turns RGB made with `from_matrix` into the RGB that `to_matrix` gives (exact up to clipping)."""
-    wrong, right = conversion(from_matrix, colour_range), conversion(to_matrix, colour_range)
-    table: npt.NDArray[np.float32] = (right.matrix.astype(np.float64) @ np.linalg.inv(wrong.matrix)).astype(np.float32)
-    return table

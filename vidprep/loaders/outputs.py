@@ -26,7 +26,7 @@ def converted(batch: Any, output: str) -> Any:
 
     Call it in the thread that will use the result: on a GPU the array is bound to that thread's current stream.
     """
-    if output == "numpy" and hasattr(batch, "as_cpu"):
+    if output == "numpy":
         batch = batch.as_cpu()
     convert = _CONVERTERS[output]
     if batch.is_dense_tensor():

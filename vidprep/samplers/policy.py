@@ -17,7 +17,7 @@ import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.records import Timeline
-from vidprep.samplers import checks
+from vidprep.samplers import checks, compat
 from vidprep.samplers.draws import Draw, state_of
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
@@ -84,6 +84,8 @@ class Policy(ABC):
         values["fill_value"] = checked if isinstance(self.fill_value, tuple | list) else checked[0]
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        if self.compat is not None:
+            compat.check_pair(self.name, self.compat)
         self._check()
 
     def _check(self) -> None:
@@ -97,18 +99,27 @@ class Policy(ABC):
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         """Where the frames of a clip should lie; low < high, 0 <= clip < _count."""
 
+    def _offered(self, timeline: Timeline, low: int, high: int) -> int:
+        own = compat.count(self, timeline, low, high) if self.compat else None
+        return self._count(timeline, low, high) if own is None else own
+
+    def _wanted(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
+        if self.compat:
+            return Places(compat.places(self, timeline, low, high, draw, clip))
+        return self._place(timeline, low, high, draw, clip)
+
     def num_clips(self, timeline: Timeline, within: Within | None = None) -> int:
         """How many clips the video gives: with pad="drop" only those that lie inside, which may be none."""
         if not (len(timeline.pts) if within is None else within[1] - within[0]):
             return 0
         low, high = _window(timeline, within)
-        count = self._count(timeline, low, high)
+        count = self._offered(timeline, low, high)
         while self.pad == "drop" and count and not self._fits(timeline, low, high, count - 1):
             count -= 1  # where clips differ at all, only the last ones run out
         return count
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        frames = self._place(timeline, low, high, Draw(0), clip).frames
+        frames = self._wanted(timeline, low, high, Draw(0), clip).frames
         return bool(len(frames) and frames.min() >= low and frames.max() < high)
 
     def choose(
@@ -126,11 +137,11 @@ class Policy(ABC):
             SamplingError: the video or range has no frame, there is no such clip, or pad forbids what it needs.
         """
         low, high = _window(timeline, within)
-        count = self._count(timeline, low, high)
+        count = self._offered(timeline, low, high)
         if not 0 <= clip < count:
             raise SamplingError(f"{self.name}: clip={clip}: the {high - low} frames give {count} clips")
         draw = Draw(state_of((*key, clip)))
-        places = self._place(timeline, low, high, draw, clip)
+        places = self._wanted(timeline, low, high, draw, clip)
         if self.snap:
             places = self._snapped(places, timeline, low, high)
         return self._spec(timeline, places, low, high)

@@ -30,6 +30,8 @@ MAX_EDITS = 4096
 MAX_EDIT_WORK = 1 << 25
 #: The end of a segment without a stated length.
 _FOREVER = 1 << 62
+#: Times beyond this are nowhere; sums of them must stay within int64.
+_FAR = 1 << 60
 
 
 _KEY, _SHOWN, _DISPOSABLE = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.DISPOSABLE))
@@ -77,7 +79,9 @@ def read_edits(data: bytes, span: Span | None, movie_timescale: int, timescale: 
         notes.add("the movie has no timescale: its edit list is ignored", start)
         return []
     half = movie_timescale // 2
-    edits = [Edit((d * timescale + half) // movie_timescale, t, r) for d, t, r in record]
+    edits = [
+        Edit(min((d * timescale + half) // movie_timescale, _FAR), max(-_FAR, min(t, _FAR)), r) for d, t, r in record
+    ]
     if any(e.rate not in (0, 0x10000) for e in edits):
         notes.add("an edit has a rate other than 0 and 1: taken for 1", start)
     return edits
@@ -148,7 +152,7 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
     room = max(MAX_REPEATED_ROWS, len(samples))
     most = min(MAX_EDITS, max(64, MAX_EDIT_WORK // len(samples)))
     for number, edit in enumerate(edits):
-        start, clock = clock, clock + edit.duration
+        start, clock = clock, min(clock + edit.duration, _FAR)
         if edit.media_time == -1:
             lead += edit.duration if not cuts else 0
             continue

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Composition offsets beyond this (in ticks) are garbage, as FFmpeg has it; the last two runs may hold any value.
 MAX_COMPOSITION_OFFSET = 1 << 28
+#: Warnings of one buffer that are kept.
+MAX_FINDINGS = 64
 #: A time step with the top bit set: 2^31 ticks or more.
 IMPLAUSIBLE_STEP = 1 << 31
 
@@ -196,6 +198,8 @@ def _places(data: bytes, stbl: Boxes, sizes: IntArray, notes: Notes) -> tuple[In
         last[-1] = n
     if not per_chunk.all():
         filled = per_chunk.nonzero()[0]
+        if len(filled) == 0:
+            return np.zeros(0, np.int64), None
         per_chunk, last, chunks, entry = per_chunk[filled], last[filled], chunks[filled], entry[filled]
     sizes = sizes[: int(last[-1])]
     before = sizes.cumsum()
@@ -293,9 +297,9 @@ def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
         if len(listed) == 0:
             continue
         rows = listed - (1 if listed[0] > 0 else 0)  # some writers count from 0
-        if int(rows.max()) >= n:
-            notes.add(f"a sync table lists sample {rows.max() + 1}, there are {n}", _where(stbl, b"stss"))
-            rows = rows[rows < n]
+        if int(rows.max()) >= n or int(rows.min()) < 0:
+            notes.add(f"a sync table lists samples {listed.min()} to {listed.max()} of {n}", _where(stbl, b"stss"))
+            rows = rows[(rows >= 0) & (rows < n)]
         key[rows] = True
     if n and not len(numbers[0]) and not key.any():
         key[0] = True  # an empty table says "none is"; the first sample is where decoding starts all the same

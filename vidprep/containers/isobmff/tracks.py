@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import atan2, degrees, hypot
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: A compressed movie box may not grow beyond this.
 MAX_INFLATED_BYTES = 32 << 20
+#: Tracks of one movie that are looked at.
+MAX_TRACKS = 4096
 _VIDEO_HANDLERS = frozenset({b"vide", b"pict"})
 _IDENTITY = (0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 _IDENTITY_BYTES = b"".join(value.to_bytes(4, "big") for value in _IDENTITY)
@@ -75,8 +78,8 @@ def read_movie(data: bytes, body: Span, base: int) -> Movie:
     timescale, matrix = _movie_header(data, boxes)
     covers = _cover_places(data, boxes)
     tracks = [
-        _read_track(data, span, index + sum(place < span[0] for place in covers))
-        for index, span in enumerate(boxes.get(b"trak", ()))
+        _read_track(data, span, index + bisect_left(covers, span[0]))
+        for index, span in enumerate(boxes.get(b"trak", ())[:MAX_TRACKS])
     ]
     return Movie(data=data, boxes=boxes, timescale=timescale, matrix=matrix, tracks=tracks, covers=len(covers))
 
@@ -121,7 +124,7 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
                     at for at, stop in children(data, *cover).get(b"data", ())
                     if stop - at > 8 and u32(data, at)[0] in _COVER_TYPES
                 ]  # fmt: skip
-    return places
+    return sorted(places)
 
 
 def _read_track(data: bytes, span: Span, stream_index: int) -> Track:

@@ -1,0 +1,216 @@
+"""Picture facts of codecs whose samples start with a frame header: VP8, VP9, AV1, MPEG-1/2/4, H.263, Theora."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from vidprep.containers.av1_headers import (
+    KEY_FRAME,
+    OBU_FRAME,
+    OBU_FRAME_HEADER,
+    OBU_SEQUENCE_HEADER,
+    Av1Frame,
+    Av1Sequence,
+    av1_sequence_in,
+    obus,
+    parse_av1_frame,
+    parse_av1_sequence,
+)
+from vidprep.containers.bits import BitReader, OutOfBitsError
+from vidprep.containers.mpeg_headers import mpeg4_layer_in, mpeg_sequence_in, start_codes
+from vidprep.containers.samplefacts import NO_PICTURE, UNKNOWN, SampleFacts
+from vidprep.containers.vpx_headers import Vp9Header, parse_vp8, parse_vp9, vp9_frames
+
+MPEG12_TYPES = {1: "I", 2: "P", 3: "B", 4: "I"}
+MPEG4_TYPES = "IPBP"
+"""vop_coding_type; S(GMC)-VOPs are predicted pictures"""
+H263_PLUS_TYPES = {0: "I", 1: "P", 2: "P", 3: "B", 4: "I", 5: "P"}
+
+
+def vp8_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """One frame (RFC 6386). An empty sample stands for a dropped frame."""
+    del config
+    if not payload:
+        return NO_PICTURE if complete else UNKNOWN
+    try:
+        header = parse_vp8(payload)
+    except OutOfBitsError:
+        return UNKNOWN
+    return SampleFacts(
+        key=header.key, shown=header.shown, has_picture=True, disposable=header.changes_nothing,
+        picture_type="I" if header.key else "P",
+    )  # fmt: skip
+
+
+def vp9_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """A frame or a superframe.
+
+    A frame that refreshes no buffer is not called disposable: the next one may predict its motion vectors, its
+    segmentation map and its probabilities from it (UsePrevFrameMvs, PrevSegmentIds), which only that one tells.
+    """
+    del config
+    try:
+        headers = [parse_vp9(frame) for frame in (vp9_frames(payload) if complete else [payload])]
+    except OutOfBitsError:
+        return UNKNOWN
+    shown: bool | None = any(header.shown for header in headers)
+    first = headers[0]
+    return SampleFacts(
+        key=first.key, shown=shown if shown or complete else None, has_picture=True,
+        disposable=_vp9_disposable(headers), picture_type=_vp9_picture_type(first),
+    )  # fmt: skip
+
+
+def _vp9_disposable(headers: list[Vp9Header]) -> bool | None:
+    return False if any(header.refresh for header in headers) else None
+
+
+def _vp9_picture_type(header: Vp9Header) -> str | None:
+    if header.show_existing:
+        return None
+    return "I" if header.key or header.intra_only else "P"
+
+
+@lru_cache(maxsize=256)
+def _av1_sequence(config: bytes) -> Av1Sequence | None:
+    """The sequence header of an av1C or of bare OBUs."""
+    return av1_sequence_in(config[4:] if config[:1] == b"\x81" else config)
+
+
+def av1_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """A temporal unit: frames until one is shown."""
+    sequence, carries_sequence = _av1_sequence(config), False
+    frames: list[Av1Frame] = []
+    try:
+        for obu in obus(payload):
+            if obu.kind == OBU_SEQUENCE_HEADER:
+                sequence, carries_sequence = parse_av1_sequence(obu.payload), True
+            elif obu.kind in (OBU_FRAME, OBU_FRAME_HEADER):
+                frames.append(parse_av1_frame(obu, sequence))
+    except OutOfBitsError:
+        if complete or not frames:
+            return UNKNOWN
+    if not frames:
+        return NO_PICTURE if complete else UNKNOWN
+    return _av1_result(frames, carries_sequence=carries_sequence, complete=complete)
+
+
+def _av1_result(frames: list[Av1Frame], *, carries_sequence: bool, complete: bool) -> SampleFacts:
+    first = frames[0]
+    shown = any(frame.shown for frame in frames)
+    disposable: bool | None = not (carries_sequence or any(frame.refresh for frame in frames))
+    if disposable and (not complete or any(frame.show_existing or frame.refresh is None for frame in frames)):
+        disposable = None  # showing an existing key frame refreshes every buffer (7.21), which only its header tells
+    intra = first.frame_type in (0, 2)
+    return SampleFacts(
+        key=first.frame_type == KEY_FRAME and first.shown and not first.show_existing,
+        shown=shown if shown or complete else None,
+        has_picture=True,
+        disposable=disposable,
+        picture_type=None if first.show_existing else "I" if intra else "P",
+    )
+
+
+@lru_cache(maxsize=256)
+def _mpeg4_time_bits(config: bytes) -> int | None:
+    layer = mpeg4_layer_in(config)
+    return None if layer is None else layer.time_increment_bits
+
+
+def mpeg4_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """Video object planes (ISO/IEC 14496-2, 6.2.5); a packed sample holds a P-VOP and a B-VOP."""
+    types, carries_layer, time_bits, planes = "", False, _mpeg4_time_bits(config), 0
+    for code, at in start_codes(payload):
+        if 0x20 <= code <= 0x2F:
+            carries_layer, time_bits = True, _mpeg4_time_bits(payload[at - 4 : at + 128])
+        elif code == 0xB6 and at < len(payload):
+            planes += 1
+            if _vop_coded(payload[at : at + 32], time_bits):
+                types += MPEG4_TYPES[payload[at] >> 6]
+    if not types:
+        return NO_PICTURE if complete or planes else UNKNOWN
+    return SampleFacts(
+        key=types[0] == "I",
+        shown=True,
+        has_picture=True,
+        disposable=types == "B" and not carries_layer if complete or types[0] != "B" else None,
+        picture_type=types[0],
+        num_pictures=len(types) if complete else None,
+    )
+
+
+def _vop_coded(header: bytes, time_bits: int | None) -> bool:
+    """vop_coded; a plane whose header cannot be read to there counts as coded."""
+    if time_bits is None:
+        return True
+    bits = BitReader(header)
+    try:
+        bits.skip(2)
+        while bits.flag():
+            pass
+        bits.skip(time_bits + 2)
+        return bool(bits.flag())
+    except OutOfBitsError:
+        return True
+
+
+@lru_cache(maxsize=256)
+def _has_mpeg_sequence(config: bytes) -> bool:
+    return mpeg_sequence_in(config) is not None
+
+
+def mpeg12_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """Pictures of MPEG-1/2 (H.262 6.2.3); two field pictures make a frame."""
+    types, carries_sequence, structures = "", False, 0
+    closed_gop: bool | None = None
+    for code, at in start_codes(payload):
+        if code == 0xB3:
+            carries_sequence = True
+        elif code == 0xB8 and at + 3 < len(payload):
+            closed_gop = bool(payload[at + 3] & 0x40)
+        elif code == 0x00 and at + 1 < len(payload):
+            types += MPEG12_TYPES.get(payload[at + 1] >> 3 & 7, "P")
+        elif code == 0xB5 and at + 2 < len(payload) and payload[at] >> 4 == 8:
+            structures |= 1 << (payload[at + 2] & 3)
+    if not types:
+        return NO_PICTURE if complete else UNKNOWN
+    single_field = structures in (2, 4)
+    unreferenced: bool | None = not types.strip("B") and not carries_sequence
+    if unreferenced and (single_field or not complete):
+        unreferenced = None
+    return SampleFacts(
+        key=types[0] == "I" and (carries_sequence or _has_mpeg_sequence(config)),
+        shown=True,
+        has_picture=True,
+        disposable=unreferenced,
+        picture_type=types[0],
+        closed_gop=closed_gop,
+        field={2: "top", 4: "bottom"}[structures] if single_field and complete else None,
+    )
+
+
+def h263_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """A picture header (H.263 5.1)."""
+    del config, complete
+    bits = BitReader(payload[:16])
+    try:
+        if bits.u(22) != 32:
+            return UNKNOWN
+        bits.skip(8 + 5)
+        if bits.u(3) != 7:
+            kind = "P" if bits.flag() else "I"
+        else:
+            bits.skip(18 if bits.u(3) == 1 else 0)
+            kind = H263_PLUS_TYPES.get(bits.u(3), "P")
+    except OutOfBitsError:
+        return UNKNOWN
+    return SampleFacts(key=kind == "I", shown=True, has_picture=True, picture_type=kind)
+
+
+def theora_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """The first bits of a data packet ("Theora Specification" 7.1); an empty packet repeats the frame before."""
+    del config, complete
+    if not payload or payload[0] & 0x80:
+        return UNKNOWN
+    key = not payload[0] & 0x40
+    return SampleFacts(key=key, shown=True, has_picture=True, picture_type="I" if key else "P")
