@@ -76,7 +76,7 @@ def run_decoder(path: Path, spec: DecodeSpec) -> list[int]:
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
     def pipeline() -> Any:
         source = fn.external_source(source=[[encoded]], cycle=True)
-        return fn.decoders.video(source, device="cpu", **dali.decoder_kwargs(spec))
+        return fn.decoders.video(source, device="cpu", **spec.dali_kwargs())
 
     return [number_of(frame) for frame in np.array(pipeline().run()[0][0])]
 
@@ -203,7 +203,7 @@ def test_the_reader_gives_one_sequence_per_line_with_the_frames_of_the_spec(
     text: str, videos: dict[str, Path], tmp_path: Path
 ) -> None:
     policy = parse_policy(text)
-    kwargs = dali.reader_kwargs(policy)
+    kwargs = policy.dali_reader_kwargs()
     lines, expected = [], []
     for name, path in videos.items():
         n = NUM_FRAMES[name]

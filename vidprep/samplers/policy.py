@@ -224,6 +224,16 @@ class Policy(ABC):
         can_say = self.pad in DALI_PADS and window == (0, n) and 0 <= first < n and places.stride is not None
         return FrameRange(first, len(places.frames), places.stride or 1, self.pad) if can_say else None
 
+    def dali_reader_kwargs(self) -> dict[str, Any]:
+        """Arguments of DALI's `fn.experimental.readers.video`, to go with the list that `vidprep export` writes.
+
+        Raises:
+            SamplingError: the reader cannot say what this policy takes.
+        """
+        from vidprep.samplers.dali import reader_kwargs
+
+        return reader_kwargs(self)
+
     def to_dict(self) -> dict[str, Any]:
         """{"name": ..., parameter: value, ...} as JSON holds it, what equals its default left out; `parse_policy` reads it back."""
         chosen = {f.name: getattr(self, f.name) for f in fields(self)}

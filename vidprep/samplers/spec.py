@@ -84,6 +84,12 @@ class DecodeSpec:
         places = np.searchsorted(self.unique_frames, self.frame_index)
         return np.where(self.frame_index < 0, -1, places)
 
+    def dali_kwargs(self) -> dict[str, Any]:
+        """Arguments of DALI's `fn.decoders.video` for these frames; see `vidprep.samplers.dali`."""
+        from vidprep.samplers.dali import decoder_kwargs
+
+        return decoder_kwargs(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, as `vidprep sample --json` prints them; pts_seconds is None where constant padding."""
         return {
