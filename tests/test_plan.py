@@ -520,4 +520,8 @@ def test_the_fingerprint_tells_plans_apart_and_is_a_plain_int() -> None:
     videos = Collection([30, 40])
     prints = {Plan(videos, policy, seed=seed).fingerprint for policy in (EDGE, DENSE) for seed in (0, 1)}
     assert len(prints) == 4
+    others = [{"weights": [1, 2]}, {"clips": [{"video": 0}]}, {"buckets": [0, 1], "batch_size": 1}, {"shuffle": False}]
+    prints |= {Plan(videos, EDGE, seed=0, **kwargs).fingerprint for kwargs in others}
+    assert len(prints) == 8
+    assert Plan(videos, EDGE, seed=0).fingerprint in prints
     assert all(type(p) is int and 0 <= p < 2**63 for p in prints)

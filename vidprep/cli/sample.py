@@ -158,7 +158,7 @@ def _sample_index(
 ) -> None:
     from vidprep.cli.progress import Progress
     from vidprep.indexes import open_index
-    from vidprep.samplers.dry_run import dry_run
+    from vidprep.samplers.dry_run import dry_run, planned_clips
     from vidprep.samplers.plan import Plan
 
     plan = Plan(open_index(path), policy, seed=seed)
@@ -170,7 +170,8 @@ def _sample_index(
             run = dry_run(plan, epoch, limit=limit, progress=progress.show)
             click.echo("\n".join(_summary(plan, run, total)))
     if sheet is not None:
-        clips = (plan.clip(epoch, position) for position in range(min(total, limit or SHEET_CLIPS)))
+        shown = range(min(total, limit or SHEET_CLIPS))
+        clips = planned_clips(plan, epoch, shown, lambda *_: None)
         _draw(sheet, [(plan.videos[clip.video], clip.spec) for clip in clips])
 
 

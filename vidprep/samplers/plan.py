@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -151,11 +151,22 @@ class Plan:
         """How many units give no clip."""
         return len(self.refused)
 
-    @property
+    @cached_property
     def fingerprint(self) -> int:
-        """A number that changes with videos, policy, seed or length: compare it before resuming."""
+        """A number that changes with whatever changes an epoch: compare it before resuming."""
+        layout, units = self._layout, self.units
         words = f"{getattr(self.videos, 'fingerprint', len(self.videos))} {self.policy.to_text()}"
-        return state_of((zlib.crc32(words.encode()), self.seed, self.num_positions, self.shuffle)) >> 1
+        arrays = (layout.sizes, layout.ends, layout.order, units.video, units.within)
+        sums = (0 if array is None else zlib.crc32(array.tobytes()) for array in arrays)
+        numbers = (
+            self.seed,
+            self.shuffle,
+            self.clips_per_video,
+            self.balance,
+            self.batch_size or 0,
+            self.max_cost or 0,
+        )
+        return state_of((zlib.crc32(words.encode()), *sums, *numbers)) >> 1
 
     # --- places -------------------------------------------------------------------------------------------------------
 
