@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -262,6 +263,16 @@ def test_videos_that_are_too_short_are_counted_and_never_asked_for() -> None:
     assert {plan.clip(0, position).video for position in range(len(plan))} == {1, 4}
 
 
+@pytest.mark.parametrize(
+    "text", ["rate:fps=5,frames=3,place=dense", "rate:fps=5,frames=3,pad=drop", "keyframes:frames=2,pad=drop"]
+)
+def test_a_video_that_a_policy_of_times_cannot_read_costs_one_unit(text: str) -> None:
+    good, falling = keyed(60, 10), Timeline(pts=np.array([0, 5, 2, 9]), time_base=Fraction(1, 25))
+    plan = Plan([falling, good, Timeline.regular(0)], parse_policy(text), seed=0)
+    assert {0, 2} <= set(plan.refused.tolist())
+    assert {plan.clip(0, position).video for position in range(len(plan))} == {1}
+
+
 def test_all_refused_says_so() -> None:
     plan = Plan(timelines(3, 4), parse_policy("random:frames=9,pad=drop"), seed=0)
     assert (len(plan), plan.num_refused) == (0, 2)
@@ -362,6 +373,7 @@ def arrow_form(rows: list[dict[str, Any]]) -> Any:
 def test_rows_of_a_clips_table_are_the_units(form: Any) -> None:
     plan = Plan(Collection([100, 100, 100]), EDGE, seed=5, clips=form(TABLE))
     clips = {clip.row: clip for clip in plan.clips(0, range(len(plan)))}
+    assert all(plan.clip(0, clip.position).spec == clip.spec for clip in clips.values())
     ranges = {0: (25, 50), 1: (0, 5), 2: (0, 25), 3: (75, 100)}
     assert {row: clip.video for row, clip in clips.items()} == {0: 1, 1: 2, 2: 0, 3: 2}
     for row, (low, high) in ranges.items():

@@ -402,4 +402,4 @@ def _layout(
     if not values.any():
         raise SamplingError("weights: all are 0")
     total = int(np.broadcast_to(counts, values.shape).sum()) if clips_per_epoch is None else clips_per_epoch
-    return weighted(values, counts, buckets, total)
+    return weighted(values / values.max(), counts, buckets, total)  # tiny or huge ones keep their digits
