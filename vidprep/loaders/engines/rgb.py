@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vidprep.loaders.colour import HORIZONTAL_LIMIT, conversion_of, upsample_taps
+from vidprep.loaders.colour import CENTRE, HORIZONTAL_LIMIT, conversion_of, horizontal_siting, upsample_taps
 
 if TYPE_CHECKING:
     from vidprep.records import StreamInfo
@@ -44,11 +44,11 @@ def surface_to_rgb(surfaces: Any, info: StreamInfo) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _device_taps(num_in: int, num_out: int, device: str) -> tuple[Any, Any]:
+def _device_taps(num_in: int, num_out: int, first: float, device: str) -> tuple[Any, Any]:
     """upsample_taps as (4, num_out) tensors."""
     import torch
 
-    index, weight = upsample_taps(num_in, num_out)
+    index, weight = upsample_taps(num_in, num_out, first)
     return (
         torch.from_numpy(np.ascontiguousarray(index.T)).to(device),
         torch.from_numpy(np.ascontiguousarray(weight.T)).to(device),
@@ -73,8 +73,8 @@ def _convert_some(surfaces: Any, info: StreamInfo) -> Any:
     height, width = info.height, info.width
     planes = _levels(surfaces)
     chroma = planes[:, height:].reshape(len(planes), (height + 1) // 2, -1, 2)[:, :, : (width + 1) // 2]
-    chroma = _upsampled(chroma, 2, width).clamp_(max=HORIZONTAL_LIMIT)
-    chroma = _upsampled(chroma, 1, height)
+    chroma = _upsampled(chroma, 2, width, horizontal_siting(info)).clamp_(max=HORIZONTAL_LIMIT)
+    chroma = _upsampled(chroma, 1, height, CENTRE)
     table = conversion_of(info)
     y, cb, cr = (
         plane - float(zero)
@@ -93,9 +93,9 @@ def _levels(surfaces: Any) -> Any:
     return (surfaces.int() & 0xFFFF).float() / 256
 
 
-def _upsampled(planes: Any, axis: int, num_out: int) -> Any:
+def _upsampled(planes: Any, axis: int, num_out: int, first: float) -> Any:
     """Four taps along one axis of (F, H, W, 2)."""
-    index, weight = _device_taps(planes.shape[axis], num_out, str(planes.device))
+    index, weight = _device_taps(planes.shape[axis], num_out, first, str(planes.device))
     shape = [1, 1, 1, 1]
     shape[axis] = num_out
     return sum(planes.index_select(axis, index[k]) * weight[k].view(shape) for k in range(4))
@@ -119,8 +119,8 @@ def launch_arguments(surfaces: Any, info: StreamInfo) -> tuple[Any, ...]:
     device = str(surfaces.device)
     table = conversion_of(info)
     return (
-        *_device_taps((width + 1) // 2, width, device),
-        *_device_taps((height + 1) // 2, height, device),
+        *_device_taps((width + 1) // 2, width, horizontal_siting(info), device),
+        *_device_taps((height + 1) // 2, height, CENTRE, device),
         height,
         width,
         surfaces.shape[1] * surfaces.shape[2],
