@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
 from clip_videos import small_plan
+
 from vidprep.errors import DecodeError
 from vidprep.loaders import ClipLoader
 from vidprep.loaders.cut import open_indexed, read_cut

@@ -4,7 +4,8 @@ What DALI 2.4 does that must be worked around: it decodes from the first frame w
 key frame); it decodes each repeat again (only distinct frames are asked); where fewer pictures come than the header
 counts it returns unwritten or stale memory (only indices of pictures that the packets show are asked, and pictures
 that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says, and
-interpolates chroma in another way (`dali_planes` goes back to the decoded picture); some arguments end the process (they are checked before).
+interpolates chroma in another way (`dali_planes` goes back to the decoded picture); some arguments end the process
+(they are never passed).
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ def _frame(planes: tuple[Any, Any, Any], info: StreamInfo) -> Any:
     for target, plane in zip(frame.planes, planes, strict=True):
         lines = np.zeros((target.height, target.line_size), np.uint8)
         lines[:, : plane.shape[1]] = plane
-        target.update(lines)
+        target.update(lines.tobytes())
     frame.colorspace = H273_MATRICES[info.colour_matrix or DEFAULT_MATRIX]
     frame.color_range = 2 if _range(info) == "full" else 1
     return frame

@@ -118,6 +118,16 @@ class NvdecEngine:
         """Drop the decoders."""
         self._pool.close()
 
+    def counts(self) -> dict[str, Any]:
+        """What the engine did so far: pictures, fallbacks by reason, sessions made, given up and alive."""
+        return {
+            "pictures": self.num_pictures,
+            "fallbacks": dict(self.fallbacks),
+            "sessions_made": self._pool.num_created,
+            "sessions_evicted": self._pool.num_evicted,
+            "sessions_alive": self._pool.num_alive,
+        }
+
     @property
     def num_fallbacks(self) -> int:
         """Clips that the cpu engine decoded."""
@@ -201,7 +211,9 @@ class _Session:
             except RuntimeError as error:
                 if isinstance(error, DecodeError):
                     raise
-                raise DecodeError(f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing) from error
+                raise DecodeError(
+                    f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing
+                ) from error
             pictures = surface_to_rgb(wanted.complete(), info)
             return pictures, self._stream.record_event()
 
@@ -292,7 +304,7 @@ def _import_torch() -> Any:
 
 def _import_nvc() -> Any:
     try:
-        import PyNvVideoCodec  # noqa: N813 - the package's own name
+        import PyNvVideoCodec
     except ImportError:
         raise MissingDependencyError("PyNvVideoCodec", "nvdec") from None
     return PyNvVideoCodec
