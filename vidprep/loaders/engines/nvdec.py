@@ -20,7 +20,7 @@ import numpy as np
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
-from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
+from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
 from vidprep.loaders.packet_forms import elementary_packets
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class NvdecEngine:
         self.num_decoders = num_decoders
         self._context = _primary_context(torch, self._device)
         self._colour_default = colour_default
+        warm_up(self._device)
         self._pool: DecoderPool[StreamKind, _Session] = DecoderPool(self._new_session, num_decoders)
         self._fallback: Any = None
         self._counting = threading.Lock()
@@ -115,8 +116,11 @@ class NvdecEngine:
         return self._decode_on_gpu(cut)
 
     def close(self) -> None:
-        """Drop the decoders."""
+        """Drop the decoders and give torch's idle memory back to the GPU."""
+        import torch
+
         self._pool.close()
+        torch.cuda.empty_cache()
 
     def counts(self) -> dict[str, Any]:
         """What the engine did so far: pictures, fallbacks by reason, sessions made, given up and alive."""
@@ -196,7 +200,7 @@ class _Session:
         self._packet = nvc.PacketData()
         self._end = nvc.PacketData()
         self._end.bsl = 0
-        self._end.decode_flag = int(nvc.VideoPacketFlag.ENDOFSTREAM)
+        self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
         self._kind = kind
 
     def decode(self, cut: Cut, packets: list[tuple[int, bytes]], info: StreamInfo) -> tuple[Any, Any]:
@@ -215,7 +219,9 @@ class _Session:
                     f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing
                 ) from error
             pictures = surface_to_rgb(wanted.complete(), info)
-            return pictures, self._stream.record_event()
+            finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
+            finished.record(self._stream)
+            return pictures, finished
 
     def _feed(self, segment: list[tuple[int, bytes]], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end."""

@@ -5,15 +5,19 @@ Both follow the tables of `vidprep.loaders.colour` and differ by rounding only.
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from vidprep.loaders.colour import CENTRE, HORIZONTAL_LIMIT, conversion_of, horizontal_siting, upsample_taps
+from vidprep.records import StreamInfo
 
-if TYPE_CHECKING:
-    from vidprep.records import StreamInfo
+logger = logging.getLogger(__name__)
+
+#: The smallest picture, to try a conversion with.
+TWO_BY_TWO = StreamInfo(container="", codec="h264", width=2, height=2)
 
 #: Frames that the torch path converts at once; bounds its temporaries at about 40 bytes a pixel each.
 TORCH_FRAMES_AT_ONCE = 8
@@ -43,16 +47,25 @@ def surface_to_rgb(surfaces: Any, info: StreamInfo) -> Any:
     return (convert or _convert_torch)(surfaces, info)
 
 
+def warm_up(device: Any) -> None:
+    """Compile what will be needed, in one thread, before many ask for it."""
+    import torch
+
+    for dtype in (torch.uint8, torch.int16):
+        surface_to_rgb(torch.zeros((1, 3, 2), dtype=dtype, device=device), TWO_BY_TWO)
+
+
 @lru_cache(maxsize=64)
 def _device_taps(num_in: int, num_out: int, first: float, device: str) -> tuple[Any, Any]:
     """upsample_taps as (4, num_out) tensors."""
     import torch
 
-    index, weight = upsample_taps(num_in, num_out, first)
-    return (
-        torch.from_numpy(np.ascontiguousarray(index.T)).to(device),
-        torch.from_numpy(np.ascontiguousarray(weight.T)).to(device),
-    )
+    taps = [
+        torch.from_numpy(np.ascontiguousarray(table.T)).to(device) for table in upsample_taps(num_in, num_out, first)
+    ]
+    if device != "cpu":
+        torch.cuda.current_stream(device).synchronize()  # other streams will read them, too
+    return taps[0], taps[1]
 
 
 def _convert_torch(surfaces: Any, info: StreamInfo) -> Any:
@@ -103,10 +116,17 @@ def _upsampled(planes: Any, axis: int, num_out: int, first: float) -> Any:
 
 @lru_cache(maxsize=1)
 def _triton_converter() -> Any:
-    """The fused kernel's launcher, or None without Triton."""
+    """The fused kernel's launcher, or None where Triton is not installed or cannot compile (it needs a C compiler)."""
+    import torch
+
     try:
         from vidprep.loaders.engines.rgb_triton import convert
+
+        convert(torch.zeros((1, 3, 2), dtype=torch.uint8, device="cuda"), TWO_BY_TWO)
     except ImportError:
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever it is, torch can do the work
+        logger.warning("Triton cannot compile, RGB conversion falls back to torch: %s", error)
         return None
     return convert
 
