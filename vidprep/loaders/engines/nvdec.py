@@ -64,6 +64,8 @@ def unsupported_reason(info: StreamInfo) -> str | None:
         return f"{info.pix_fmt or info.chroma} {info.codec}"
     if _bit_depth(info) not in CODECS[info.codec][1]:
         return f"{_bit_depth(info)}-bit {info.codec}"
+    if info.height % 2:
+        return "odd height: PyNvVideoCodec's surface lacks the last chroma row"
     if info.interlaced:
         return "interlaced pictures would be deinterlaced"
     return None
