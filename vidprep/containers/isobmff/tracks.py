@@ -117,6 +117,8 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
     """Where the attached pictures of moov/udta/meta/ilst/covr lie in the buffer."""
     places: list[int] = []
     for udta in boxes.get(b"udta", ()):
+        if data.find(b"covr", *udta) < 0:
+            continue
         for start, end in children(data, *udta).get(b"meta", ()):
             full = 4 if data[start : start + 4] == b"\0\0\0\0" else 0
             for cover in path(data, (start + full, end), b"ilst").get(b"covr", ()):
@@ -174,8 +176,9 @@ def choose_track(movie: Movie) -> tuple[Track, list[Track]]:
     if not films:
         what = "only attached pictures" if video or movie.covers else f"{len(movie.tracks)} tracks, none of them video"
         raise NotMediaError(f"no video stream: {what}", reason=Reason.NO_VIDEO_STREAM)
-    fragmented = b"mvex" in movie.boxes
-    film = films[0] if fragmented else next((t for t in films if _has_samples(movie.data, t)), films[0])
+    film = films[0]
+    if len(films) > 1 and b"mvex" not in movie.boxes:
+        film = next((track for track in films if _has_samples(movie.data, track)), film)
     return film, [track for track in video if track is not film]
 
 
