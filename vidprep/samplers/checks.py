@@ -46,7 +46,9 @@ def _fraction(owner: str, name: str, value: object, expected: str) -> Fraction:
             raise TypeError
         if isinstance(value, float | np.floating):  # the shortest decimal that is this float: what was meant
             return Fraction(str(value))
-        return Fraction(value)  # type: ignore[arg-type]  # what is no number raises TypeError
+        if not isinstance(value, int | str | Fraction | np.integer):
+            raise TypeError
+        return Fraction(value if isinstance(value, str | Fraction) else int(value))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise SamplingError(f"{owner}: {name}={value!r}: expected {expected}") from None
 

@@ -84,7 +84,7 @@ class IndexPolicy(Policy):
         draws = ManyDraws(states_of(key_table(keys), numbers)[:, None])
         places = low + self._relative(high - low, numbers[:, None], draws)
         places = np.broadcast_to(places, (len(timelines), places.shape[1]))
-        outside = (places < low) | (places >= high)
+        outside: BoolArray = np.logical_or(places < low, places >= high)
         if not outside.any():
             return self._specs(timelines, windows, places, places, outside)
         odd = outside.any(axis=1)
@@ -100,7 +100,8 @@ class IndexPolicy(Policy):
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
-            0 <= clip < self._clips(n) for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
+            0 <= clip < self._clips(n)
+            for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
         )
 
     def _specs(
@@ -149,4 +150,3 @@ def _all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
     seconds: FloatArray = ticks * num / den
     seconds[index < 0] = np.nan
     return seconds
-

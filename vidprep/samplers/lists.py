@@ -212,7 +212,9 @@ class Keyframes(Policy):
 
     def _check(self) -> None:
         if self.frames is not None and self.mode == "uniform" and self.every != 1:
-            raise SamplingError(f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}")
+            raise SamplingError(
+                f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}"
+            )
 
     def _inner(self) -> IndexPolicy:
         """The policy that picks from the list of key frames."""

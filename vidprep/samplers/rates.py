@@ -20,9 +20,7 @@ from vidprep.samplers.timeline import Clock, Seconds, clock_of
 __all__ = ["AtRate", "solve_count"]
 
 
-def solve_count(
-    natural: int, low: int | None, high: int | None, divisor: int, remainder: int
-) -> int:
+def solve_count(natural: int, low: int | None, high: int | None, divisor: int, remainder: int) -> int:
     """How many frames a clip gets: the largest m·divisor + remainder, m >= 0, from 1 to `natural`, within low .. high.
 
     Where `natural` is too few for any, the smallest such number from `low` (video VAEs that compress time by 4 take
