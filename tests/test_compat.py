@@ -23,7 +23,9 @@ def frames(n, spec, clips=None, ends_only=False):
     """Frames of all clips (or of the first `clips`), one after the other; REFUSED where the policy refuses."""
     policy, timeline = parse_policy(spec), Timeline.regular(n, 30)
     try:
-        chosen = policy.choose_all(timeline) if clips is None else [policy.choose(timeline, clip=c) for c in range(clips)]
+        chosen = (
+            policy.choose_all(timeline) if clips is None else [policy.choose(timeline, clip=c) for c in range(clips)]
+        )
     except SamplingError:
         return reference.REFUSED
     if ends_only:

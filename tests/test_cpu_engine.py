@@ -126,7 +126,9 @@ def test_wanted_frames_come_out_in_order(h264, truth, engine):
 def test_unwanted_pictures_are_not_converted(h264, engine, monkeypatch):
     converted = []
     original = RgbConverter.__call__
-    monkeypatch.setattr(RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame))
+    monkeypatch.setattr(
+        RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame)
+    )
     cut = cut_of(h264, [20, 40])
     engine.decode(cut)
     assert converted == cut.frame_rows.tolist()

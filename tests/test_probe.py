@@ -16,7 +16,14 @@ from vidprep.indexes import probe, probe_row
 from vidprep.indexes.rows import TABLE
 from vidprep.indexes.schema import COLUMNS
 
-BAD = ["zero_bytes.mp4", "box_size_bomb.mp4", "moov_missing.mp4", "stsz_huge_count.mp4", "audio_only.mp4", "shard_cases.json"]
+BAD = [
+    "zero_bytes.mp4",
+    "box_size_bomb.mp4",
+    "moov_missing.mp4",
+    "stsz_huge_count.mp4",
+    "audio_only.mp4",
+    "shard_cases.json",
+]
 
 
 def _special(kind: str, folder: Path) -> Path:

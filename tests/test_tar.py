@@ -113,7 +113,9 @@ def test_of_two_members_with_one_name_the_last_counts(tmp_path: Path) -> None:
     assert _members(tmp_path / "x.tar") == {"a.mp4": b"new"}
 
 
-@pytest.mark.parametrize(("data", "message"), [(b"", "empty"), (b"\x1f\x8b" + bytes(600), "compressed"), (b"x" * 2000, "not a tar")])
+@pytest.mark.parametrize(
+    ("data", "message"), [(b"", "empty"), (b"\x1f\x8b" + bytes(600), "compressed"), (b"x" * 2000, "not a tar")]
+)
 def test_what_is_no_archive_says_so(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "x.tar").write_bytes(data)
     with pytest.raises(ContainerError, match=message):

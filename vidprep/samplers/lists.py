@@ -314,8 +314,8 @@ class Delta(IndexPolicy):
             return self._around(timeline, low, high, anchor)
 
         anchors = range(high - low)  # windows move on with their anchors, so both ends can be searched
-        first = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).min() >= low))  # noqa: FBT003  # searched for
-        end = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).max() >= high))  # noqa: FBT003  # as above
+        first = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).min() >= low))  # searched for
+        end = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).max() >= high))  # as above
         return first, end
 
     def _around(self, timeline: Timeline, low: int, high: int, anchor: int) -> IntArray:

@@ -40,7 +40,7 @@ class Grid:
         return cls(ticks.numerator, 0, ticks.denominator, 1)
 
     def numerators(self, factor: int = 1) -> IntArray:
-        """first + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
+        """First + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
         k = np.arange(self.count)
         largest = factor * (abs(self.first) + self.count * abs(self.step))
         if largest >= SAFE:
