@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -134,7 +135,7 @@ def videomae(n, k, s):
 
 def internvideo(n, k, s):
     cuts = [int(x) for x in np_linspace(0, n, min(k, n) + 1)]
-    frames = [(a + b - 1) // 2 for a, b in zip(cuts, cuts[1:], strict=False)]
+    frames = [(a + b - 1) // 2 for a, b in itertools.pairwise(cuts)]
     return frames + [frames[-1]] * (k - len(frames))
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from vidprep.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _run(*words: object, **kwargs: Any) -> Result:

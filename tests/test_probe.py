@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 import zlib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +15,9 @@ from vidprep.errors import MediaError, SourceError
 from vidprep.indexes import probe, probe_row
 from vidprep.indexes.rows import TABLE
 from vidprep.indexes.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BAD = [
     "zero_bytes.mp4",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import tarfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ from vidprep.records import Identity
 from vidprep.sources import open_source
 from vidprep.sources.local import LocalSource
 from vidprep.sources.tar import list_members
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LONG = "folder/" * 40 + "video.with.dots.mp4"
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}

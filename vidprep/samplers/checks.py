@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["LIMIT", "choice", "integer", "rate", "seconds"]
 

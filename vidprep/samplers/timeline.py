@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["Clock", "Grid", "Seconds", "clock_of", "frames_between"]
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers.compat import libraries, models, recognition
 from vidprep.samplers.draws import Draw
 from vidprep.samplers.timeline import Clock, clock_of
 from vidprep.timebase import IntArray, to_seconds
+
+if TYPE_CHECKING:
+    from vidprep.records import Timeline
 
 __all__ = ["PEERS", "RULES", "Ask", "check_pair", "count", "places"]
 
@@ -27,8 +29,12 @@ class Ask:
     timeline: Timeline
     low: int
     high: int
-    draw: Draw = Draw(0)
+    draw: Draw = field(default_factory=lambda: Draw(0))
     clip: int = 0
+
+    def strides_from(self, start: int) -> IntArray:
+        """start, start + stride, ..., one for each frame."""
+        return int(start) + np.arange(int(self.policy.frames), dtype=np.int64) * int(self.policy.stride)
 
     @property
     def n(self) -> int:
@@ -81,10 +87,9 @@ def _torchcodec_rate(ask: Ask) -> IntArray:
 
 
 def _torchvision_dense(ask: Ask) -> IntArray:
-    start = libraries.torchvision_window_starts(ask.n, ask.policy.frames, ask.policy.step or 1, ask.policy.stride)[
-        ask.clip
-    ]
-    return start + np.arange(ask.policy.frames, dtype=np.int64) * ask.policy.stride
+    policy = ask.policy
+    starts = libraries.torchvision_window_starts(ask.n, policy.frames, policy.step or 1, policy.stride)
+    return ask.strides_from(starts[ask.clip])
 
 
 def _mmaction2_out_of_bound(pad: str) -> str:
@@ -174,8 +179,7 @@ def _opensoraplan(ask: Ask) -> IntArray:
 
 
 def _dali_dense(ask: Ask) -> IntArray:
-    start = _dali_starts(ask)[ask.clip]
-    return start + np.arange(ask.policy.frames, dtype=np.int64) * ask.policy.stride
+    return ask.strides_from(_dali_starts(ask)[ask.clip])
 
 
 def _dali_starts(ask: Ask) -> IntArray:
@@ -187,7 +191,7 @@ def _dali_starts(ask: Ask) -> IntArray:
 def _dali_range(ask: Ask) -> IntArray:
     """`fn.decoders.video`: a negative start lies before the video, it does not count from its end."""
     if ask.policy.frames is not None:
-        return ask.policy.start + np.arange(ask.policy.frames, dtype=np.int64) * ask.policy.stride
+        return ask.strides_from(ask.policy.start)
     return np.arange(
         ask.policy.start, ask.n if ask.policy.end is None else ask.policy.end, ask.policy.stride, dtype=np.int64
     )
@@ -239,15 +243,12 @@ def _energon(ask: Ask) -> IntArray:
     starts = libraries.energon_uniform_starts(
         ask.n / ask.fps, ask.policy.frames * ask.policy.stride / ask.fps, ask.policy.clips or 1
     )
-    return (
-        max(int(starts[ask.clip] * ask.fps + 1e-6), 0)
-        + np.arange(ask.policy.frames, dtype=np.int64) * ask.policy.stride
-    )
+    return ask.strides_from(max(int(starts[ask.clip] * ask.fps + 1e-6), 0))
 
 
 def _video2dataset_random(ask: Ask) -> IntArray:
     start = libraries.video2dataset_start(ask.n, ask.policy.frames, ask.policy.stride, ask.draw)
-    return start + np.arange(ask.policy.frames, dtype=np.int64) * ask.policy.stride
+    return ask.strides_from(start)
 
 
 RULES: dict[tuple[str, str], Rule] = {
