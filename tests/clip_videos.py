@@ -29,4 +29,6 @@ def copied_videos(folder: Path, names: tuple[str, ...] = NAMES) -> list[VideoLik
 def small_plan(folder: Path, *, clips_per_video: int = 3, seed: int = 7, **options: Any) -> Plan:
     """8 videos x 3 clips of 4 frames."""
     videos = copied_videos(folder)
-    return Plan(videos, RandomClip(frames=4, stride=2, pad="edge"), seed=seed, clips_per_video=clips_per_video, **options)
+    return Plan(
+        videos, RandomClip(frames=4, stride=2, pad="edge"), seed=seed, clips_per_video=clips_per_video, **options
+    )

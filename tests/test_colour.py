@@ -96,7 +96,7 @@ def test_torch_conversion_is_within_two_levels_of_swscale(size, ten_bit):
     if ten_bit:
         surface = (surface << 6).view(np.int16)
     info = StreamInfo(
-        container="mp4", codec="hevc", width=width, height=height, colour_matrix="bt709", colour_range="limited"
+        container="mp4", codec="vp9", width=width, height=height, colour_matrix="bt709", colour_range="limited"
     )
     want = swscale(parts, "ITU709", "limited", "yuv420p10le" if ten_bit else "yuv420p")
     assert np.abs(surface_to_rgb(torch.from_numpy(surface), info)[0].numpy() - want).max() <= 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
@@ -15,6 +15,9 @@ from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.engines.dali import DaliEngine
 from vidprep.loaders.frames import as_video
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [pytest.mark.dali, pytest.mark.timeout(120)]
 

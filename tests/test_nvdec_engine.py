@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
 from clip_videos import small_plan
+
 from vidprep.errors import DecodeError
 from vidprep.loaders import ClipLoader
 from vidprep.loaders.cut import open_indexed, read_cut
@@ -140,6 +140,8 @@ def test_torch_batches_lie_on_the_gpu_and_outlive_the_loader(tmp_path):
         ({"codec": "h264", "chroma": "4:4:4"}, "4:4:4"),
         ({"codec": "vp9", "pix_fmt": "yuva420p"}, "yuva420p"),
         ({"codec": "mpeg2video", "interlaced": True}, "interlaced"),
+        ({"codec": "vp9", "width": 161, "height": 145}, "odd height"),
+        ({"codec": "vp9", "width": 161, "height": 144}, None),
     ],
 )
 def test_what_goes_to_the_cpu_engine_says_why(facts, reason):

@@ -41,6 +41,13 @@ CUBIC_A = -0.6
 #: swscale keeps horizontally scaled samples in 15 bits and cuts off what is above.
 HORIZONTAL_LIMIT = 256 - 1 / 128
 
+#: Chroma siting along an axis, in chroma samples from the edge of the picture.
+CENTRE, FIRST_PIXEL = 0.5, 0.25
+#: Codecs whose pictures FFmpeg takes to be sited left (ITU-T H.273, chroma sample location type 0: horizontally at the
+#: first pixel, vertically between) where the stream says nothing else; of other codecs it knows nothing, and swscale
+#: then takes the centre.
+LEFT_SITED_CODECS = frozenset({"h264", "hevc", "mpeg2video", "mpeg4"})
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -83,6 +90,11 @@ def conversion_of(info: StreamInfo) -> Conversion:
     return conversion(info.colour_matrix, info.colour_range or ("full" if is_full else None))
 
 
+def horizontal_siting(info: StreamInfo) -> float:
+    """Where the first chroma sample of a line lies, for `upsample_taps`; vertically it is always CENTRE."""
+    return FIRST_PIXEL if info.codec in LEFT_SITED_CODECS else CENTRE
+
+
 def _keys_cubic(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Keys, "Cubic convolution interpolation for digital image processing", 1981, equation 14, with a = CUBIC_A."""
     a, t = CUBIC_A, np.abs(distance)
@@ -92,13 +104,18 @@ def _keys_cubic(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @lru_cache(maxsize=64)
-def upsample_taps(num_in: int, num_out: int) -> tuple[IndexTable, FloatTable]:
-    """Four source samples and weights for each output sample, centres aligned, edges repeated.
+def upsample_taps(num_in: int, num_out: int, first: float = CENTRE) -> tuple[IndexTable, FloatTable]:
+    """Four source samples and weights for each output sample, edges repeated.
+
+    Args:
+        num_in: chroma samples along the axis.
+        num_out: pixels along the axis.
+        first: where the first chroma sample lies, CENTRE of its two pixels or at the FIRST_PIXEL.
 
     Returns:
         int32 (num_out, 4) indices, float32 (num_out, 4) weights that sum to 1.
     """
-    centre = (np.arange(num_out) + 0.5) * (num_in / num_out) - 0.5
+    centre = (np.arange(num_out) + 0.5) * (num_in / num_out) - first
     taps = np.floor(centre).astype(np.int64)[:, None] + np.arange(-1, 3)
     weights = _keys_cubic(taps - centre[:, None])
     weights /= weights.sum(axis=1, keepdims=True)

@@ -4,7 +4,8 @@ What DALI 2.4 does that must be worked around: it decodes from the first frame w
 key frame); it decodes each repeat again (only distinct frames are asked); where fewer pictures come than the header
 counts it returns unwritten or stale memory (only indices of pictures that the packets show are asked, and pictures
 that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says, and
-interpolates chroma in another way (`dali_planes` goes back to the decoded picture); some arguments end the process (they are checked before).
+interpolates chroma in another way (`dali_planes` goes back to the decoded picture); some arguments end the process
+(they are never passed).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from vidprep.errors import DecodeError
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.engines.dali_planes import planes_of
 from vidprep.loaders.engines.leading import without_leading
+from vidprep.loaders.engines.rgb import surface_to_rgb
 from vidprep.loaders.mp4_writer import cut_to_mp4
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
@@ -86,14 +88,16 @@ class DaliEngine:
         if reason is not None:
             raise DecodeError(f"{reason}; use the cpu engine", uri=cut.uri)
         if len(cut.frames) == 0:
-            return np.zeros((0, info.height, info.width, 3), np.uint8)
+            return self._nothing(info)
         file, places = cut_to_mp4(without_leading(cut))
         pictures = self._run(cut, file, places.astype(np.int32))
         if tuple(pictures.shape) != (len(cut.frames), info.height, info.width, 3):
             raise DecodeError(
                 f"DALI returned {tuple(pictures.shape)}, the video is {info.width}x{info.height}", uri=cut.uri
             )  # fmt: skip
-        return self._placed(_recoloured(pictures, info, self._device))
+        if self._device == "cpu":
+            return _recoloured(pictures, info)
+        return _recoloured_on_gpu(pictures, info, self._device)
 
     def close(self) -> None:
         """Free DALI's memory."""
@@ -115,8 +119,8 @@ class DaliEngine:
                 ) from error  # fmt: skip
         return np.asarray(out.as_cpu().as_tensor())[0]
 
-    def _placed(self, pictures: Any) -> Any:
-        """The pictures where the loader's graph expects them."""
+    def _nothing(self, info: StreamInfo) -> Any:
+        pictures = np.zeros((0, info.height, info.width, 3), np.uint8)
         if self._device == "cpu":
             return pictures
         import torch
@@ -152,15 +156,28 @@ def _cause(error: BaseException) -> str:
     return (told[0] if told else type(error).__name__)[:300]
 
 
-def _recoloured(pictures: Any, info: StreamInfo, device: str) -> Any:
-    """(F, H, W, 3) numpy from DALI, as every engine converts it."""
+def _recoloured(pictures: Any, info: StreamInfo) -> Any:
+    """(F, H, W, 3) numpy from DALI's CPU decoder, as every engine converts it."""
     from vidprep.loaders.engines.colour import RgbConverter
 
     convert = RgbConverter()
     out = np.empty_like(pictures)
     for place, picture in enumerate(pictures):
-        out[place] = convert(_frame(planes_of(picture, _range(info), device=device), info))
+        out[place] = convert(_frame(planes_of(picture, _range(info), device="cpu"), info))
     return out
+
+
+def _recoloured_on_gpu(pictures: Any, info: StreamInfo, device: str) -> Any:
+    """(F, H, W, 3) numpy from DALI's GPU decoder → torch, as every engine converts it."""
+    import torch
+
+    height, width = info.height, info.width  # both even
+    surfaces = np.empty((len(pictures), height * 3 // 2, width), np.uint8)
+    for surface, picture in zip(surfaces, pictures, strict=True):
+        surface[:height], surface[height:, 0::2], surface[height:, 1::2] = planes_of(
+            picture, _range(info), device=device
+        )
+    return surface_to_rgb(torch.from_numpy(surfaces).to(device), info)
 
 
 def _range(info: StreamInfo) -> str:
@@ -175,7 +192,7 @@ def _frame(planes: tuple[Any, Any, Any], info: StreamInfo) -> Any:
     for target, plane in zip(frame.planes, planes, strict=True):
         lines = np.zeros((target.height, target.line_size), np.uint8)
         lines[:, : plane.shape[1]] = plane
-        target.update(lines)
+        target.update(lines.tobytes())
     frame.colorspace = H273_MATRICES[info.colour_matrix or DEFAULT_MATRIX]
     frame.color_range = 2 if _range(info) == "full" else 1
     return frame

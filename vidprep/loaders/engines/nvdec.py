@@ -20,7 +20,7 @@ import numpy as np
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
-from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
+from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
 from vidprep.loaders.packet_forms import elementary_packets
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def unsupported_reason(info: StreamInfo) -> str | None:
         return f"{info.pix_fmt or info.chroma} {info.codec}"
     if _bit_depth(info) not in CODECS[info.codec][1]:
         return f"{_bit_depth(info)}-bit {info.codec}"
+    if info.height % 2:
+        return "odd height: PyNvVideoCodec's surface lacks the last chroma row"
     if info.interlaced:
         return "interlaced pictures would be deinterlaced"
     return None
@@ -95,6 +97,7 @@ class NvdecEngine:
         self.num_decoders = num_decoders
         self._context = _primary_context(torch, self._device)
         self._colour_default = colour_default
+        warm_up(self._device)
         self._pool: DecoderPool[StreamKind, _Session] = DecoderPool(self._new_session, num_decoders)
         self._fallback: Any = None
         self._counting = threading.Lock()
@@ -115,8 +118,21 @@ class NvdecEngine:
         return self._decode_on_gpu(cut)
 
     def close(self) -> None:
-        """Drop the decoders."""
+        """Drop the decoders and give torch's idle memory back to the GPU."""
+        import torch
+
         self._pool.close()
+        torch.cuda.empty_cache()
+
+    def counts(self) -> dict[str, Any]:
+        """What the engine did so far: pictures, fallbacks by reason, sessions made, given up and alive."""
+        return {
+            "pictures": self.num_pictures,
+            "fallbacks": dict(self.fallbacks),
+            "sessions_made": self._pool.num_created,
+            "sessions_evicted": self._pool.num_evicted,
+            "sessions_alive": self._pool.num_alive,
+        }
 
     @property
     def num_fallbacks(self) -> int:
@@ -186,7 +202,7 @@ class _Session:
         self._packet = nvc.PacketData()
         self._end = nvc.PacketData()
         self._end.bsl = 0
-        self._end.decode_flag = int(nvc.VideoPacketFlag.ENDOFSTREAM)
+        self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
         self._kind = kind
 
     def decode(self, cut: Cut, packets: list[tuple[int, bytes]], info: StreamInfo) -> tuple[Any, Any]:
@@ -201,9 +217,13 @@ class _Session:
             except RuntimeError as error:
                 if isinstance(error, DecodeError):
                     raise
-                raise DecodeError(f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing) from error
+                raise DecodeError(
+                    f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing
+                ) from error
             pictures = surface_to_rgb(wanted.complete(), info)
-            return pictures, self._stream.record_event()
+            finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
+            finished.record(self._stream)
+            return pictures, finished
 
     def _feed(self, segment: list[tuple[int, bytes]], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end."""
@@ -292,7 +312,7 @@ def _import_torch() -> Any:
 
 def _import_nvc() -> Any:
     try:
-        import PyNvVideoCodec  # noqa: N813 - the package's own name
+        import PyNvVideoCodec
     except ImportError:
         raise MissingDependencyError("PyNvVideoCodec", "nvdec") from None
     return PyNvVideoCodec
