@@ -112,7 +112,7 @@ def _spread(title: str, found: Sequence[dict[str, Any] | None], unit: float) -> 
     used = list(range(used[0], used[-1] + 1)) if used else []
     return Distribution(
         title=title,
-        labels=tuple(_label(*known["histogram"][place][:2], unit) for place in used),
+        labels=tuple(_label(known["histogram"][place][0], known["histogram"][place][1], unit) for place in used),
         counts=tuple(tuple(row[place] for place in used) for row in counts),
         figures=tuple(
             (key, tuple(facts[key] / unit if facts else None for facts in found))
