@@ -28,7 +28,7 @@ PLACES_PER_LINE = 8
 
 
 @click.command()
-@click.argument("path", metavar="[FILE|INDEX]", required=False)
+@click.argument("path", metavar="[FILE|INDEX]", required=False, type=click.Path())
 @click.option("--num-frames", type=click.IntRange(min=0), help="Instead of a FILE: a video of so many frames ...")
 @click.option("--fps", default="30", show_default=True, help="... at this constant rate (30, 29.97, 30000/1001).")
 @click.option("--policy", "policy_text", required=True, metavar="SPEC", help="NAME:key=value,..., see below.")
