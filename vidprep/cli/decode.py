@@ -61,7 +61,7 @@ def parse_frames(text: str) -> slice | list[int]:
 
 
 @click.command(epilog="Example: vidprep decode clip.mp4 --frames 0,7,33 -o frames.npy")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option(
     "--frames", required=True, callback=_frames_option, help="all, a list 0,7,33 (negative = from the end), or A:B:S."
 )
@@ -100,6 +100,8 @@ def command(
     except VidprepError as error:
         click.echo(json.dumps({"path": file, "error": describe(error)}) if as_json else str(error), err=not as_json)
         sys.exit(2 if getattr(error, "reason", None) == Reason.NOT_FOUND else 1)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.FileError(output, hint=error.strerror or str(error)) from error
     seconds = time.perf_counter() - began

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,8 +99,7 @@ class Cut:
     @property
     def segments(self) -> tuple[tuple[Packet, ...], ...]:
         """The packets of each segment."""
-        ends = (*self.segment_starts[1:], len(self.packets))
-        return tuple(self.packets[a:b] for a, b in zip(self.segment_starts, ends, strict=True))
+        return tuple(self.packets[a:b] for a, b in pairwise((*self.segment_starts, len(self.packets))))
 
 
 def plan_cut(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,16 +17,16 @@ from vidprep.sources import open_source
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy.typing as npt
 
+    from vidprep.loaders.engines import Engine
     from vidprep.records import VideoLike
     from vidprep.timebase import IntArray
 
 #: Coded bytes that are held at a time where many frames are decoded.
 GROUP_BYTES = 64 << 20
-
-ENGINES = ("auto", "cpu", "nvdec", "dali")
 
 
 def read_frames(
@@ -88,15 +90,25 @@ def frame_indices(frames: Sequence[int] | IntArray, video: VideoLike) -> IntArra
     return indices
 
 
-def make_engine(name: str, *, size: tuple[int, int] | None = None, colour_default: str | None = None) -> Any:
-    """An engine by name, as a context manager."""
-    if name not in ENGINES:
-        raise ValueError(f"engine {name!r} is none of {', '.join(ENGINES)}")
-    from contextlib import closing
+def make_engine(
+    name: str, *, size: tuple[int, int] | None = None, colour_default: str | None = None
+) -> AbstractContextManager[Engine]:
+    """An engine by name, closed at the end of its `with`; "auto" takes the GPU unless pictures are to be resized.
 
-    from vidprep.loaders.engines.cpu import CpuEngine
+    Raises:
+        ValueError: an unknown name, or a size with an engine that does not resize.
+        MissingDependencyError: what the engine needs is not installed.
+    """
+    device = "cuda:0" if Path("/dev/nvidia0").exists() else "cpu"
+    if name == "cpu" or (name == "auto" and (size or device == "cpu")):
+        from vidprep.loaders.engines.cpu import CpuEngine
 
-    return closing(CpuEngine(size=size, colour_default=colour_default))
+        return closing(CpuEngine(size=size, colour_default=colour_default))
+    if size:
+        raise ValueError(f"engine {name!r} does not resize; leave out the size, or take engine cpu")
+    from vidprep.loaders.engines.choose import choose_engine
+
+    return closing(choose_engine(name, device, colour_default=colour_default))
 
 
 def iter_groups(video: VideoLike, frames: IntArray, *, max_bytes: int = GROUP_BYTES) -> Iterator[IntArray]:

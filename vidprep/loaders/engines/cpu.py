@@ -68,21 +68,24 @@ class CpuEngine:
             DecodeError: as decode.
         """
         convert = RgbConverter(size=self.size, colour_default=self.colour_default)
-        wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
-        expected = 0
-        with open_decoder(cut.info, cut.uri, reorder_depth=reorder_depth(cut), num_threads=self.num_threads) as decoder:
+        damage = _Damage(cut)
+        due = 0
+        with open_decoder(
+            cut.info,
+            cut.uri,
+            strict=not cut.leading_rows,
+            reorder_depth=reorder_depth(cut),
+            num_threads=self.num_threads,
+        ) as decoder:
             for segment in cut.segments:
-                for row, frame in _pictures(decoder, cut, segment):
-                    place = wanted.get(row)
-                    if place is None:
-                        continue
-                    if place != expected:
-                        _raise_missing(cut, expected, place)
+                for place, frame in _wanted_pictures(decoder, segment, damage):
+                    if place != due:
+                        raise damage.missing(due, place)
                     self._check_size(cut, place, frame)
-                    yield place, convert(frame)
-                    expected += 1
-        if expected < len(cut.frames):
-            _raise_missing(cut, expected, None)
+                    yield place, _converted(convert, frame, cut, place)
+                    due += 1
+        if due < len(cut.frames):
+            raise damage.missing(due, None)
 
     def close(self) -> None:
         """Nothing is held between calls."""
@@ -107,20 +110,16 @@ def reorder_depth(cut: Cut) -> int:
     return depth
 
 
-def _raise_missing(cut: Cut, expected: int, seen: int | None) -> None:
-    what = "the decoder gave no picture for it" if seen is None else (
-        f"the decoder gave frame {int(cut.frames[seen])} where this one was due"
-    )  # fmt: skip
-    raise DecodeError(what, uri=cut.uri, frame_index=int(cut.frames[expected]))
+def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int) -> Pictures:
+    try:
+        return convert(frame)
+    except DecodeError as error:
+        raise DecodeError(error.message, uri=cut.uri, frame_index=int(cut.frames[place])) from None
 
 
-def _pictures(decoder: Any, cut: Cut, segment: tuple[Packet, ...]) -> Iterator[tuple[int, Any]]:
-    """(row, frame) of each sound picture of a segment, in output order.
-
-    A coded sample that the decoder refuses, or whose picture it marks as concealed, spoils whatever may refer to it:
-    wanted pictures of later rows are then an error.
-    """
-    damage = _Damage(cut)
+def _wanted_pictures(decoder: Any, segment: tuple[Packet, ...], damage: _Damage) -> Iterator[tuple[int, Any]]:
+    """(place in cut.frames, frame) of each wanted picture of a segment, in output order."""
+    damage.restart()
     for packet in segment:
         for frame in _fed(decoder, packet, damage):
             yield from damage.checked(frame)
@@ -130,12 +129,20 @@ def _pictures(decoder: Any, cut: Cut, segment: tuple[Packet, ...]) -> Iterator[t
 
 
 class _Damage:
-    """What went wrong in a segment so far, and which wanted pictures that concerns."""
+    """What went wrong in a segment so far, and which wanted pictures that concerns.
+
+    A coded sample that the decoder refuses, or whose picture it marks as concealed, spoils whatever may refer to it:
+    wanted pictures of later rows are then an error.
+    """
 
     def __init__(self, cut: Cut) -> None:
         self._cut = cut
         self._wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         self._first: tuple[int, str] | None = None
+
+    def restart(self) -> None:
+        """A new segment begins; what went wrong before does not concern it."""
+        self._first = None
 
     def note(self, row: int, payload: bytes, message: str) -> None:
         """A coded sample went wrong; harmless where nothing that is wanted can refer to its picture."""
@@ -143,22 +150,33 @@ class _Damage:
             self._first = self._first or (row, message)
 
     def checked(self, frame: Any) -> Iterator[tuple[int, Any]]:
-        """The frame with its row, if it is sound. Raises DecodeError if it is wanted and damaged."""
+        """The frame with its place, if it is wanted. Raises DecodeError if it is damaged too."""
         if frame.pts is None:
             return
         row = int(frame.pts)
         if frame.is_corrupt and row not in self._cut.leading_rows:
-            self._first = self._first or (row, "the decoder marks the picture as corrupt")
-        if self._first is not None and self._first[0] <= row and row in self._wanted:
-            self._fail(self._wanted[row], *self._first)
-        yield row, frame
+            self._first = self._first or (row, "the decoder marks its picture as corrupt")
+        if row not in self._wanted:
+            return
+        if self._first is not None and self._first[0] <= row:
+            raise self._error(self._wanted[row], self._cause)
+        yield self._wanted[row], frame
 
-    def _fail(self, place: int, row: int, message: str) -> None:
-        raise DecodeError(
-            f"coded sample {row}, on which it may depend: {message}",
-            uri=self._cut.uri,
-            frame_index=int(self._cut.frames[place]),
-        )
+    def missing(self, place: int, seen: int | None) -> DecodeError:
+        """The error for a wanted frame that did not come out where it was due."""
+        if self._first is not None:
+            return self._error(place, self._cause)
+        if seen is None:
+            return self._error(place, "the decoder gave no picture for it")
+        return self._error(place, f"the decoder gave frame {int(self._cut.frames[seen])} where this one was due")
+
+    @property
+    def _cause(self) -> str:
+        row, message = self._first or (0, "")
+        return f"coded sample {row}, on which it may depend: {message}"
+
+    def _error(self, place: int, message: str) -> DecodeError:
+        return DecodeError(message, uri=self._cut.uri, frame_index=int(self._cut.frames[place]))
 
 
 def _harmless(cut: Cut, row: int, payload: bytes) -> bool:

@@ -37,27 +37,39 @@ MAX_REORDER_DEPTH = 16
 
 
 @contextmanager
-def open_decoder(info: StreamInfo, uri: str, *, reorder_depth: int = 0, num_threads: int = 1) -> Iterator[Any]:
+def open_decoder(
+    info: StreamInfo, uri: str, *, strict: bool = True, reorder_depth: int = 0, num_threads: int = 1
+) -> Iterator[Any]:
     """An FFmpeg decoder for the stream. Raises DecodeError if there is none.
 
     Args:
         info: what the decoder is set up with.
         uri: the file, whose header is read for codecs that need more.
+        strict: report what would be concealed. Not where a stream is entered at a key frame with leading pictures:
+            what is wrong with those (missing references) would be reported of pictures behind them too.
         reorder_depth: pictures that decode order runs ahead of presentation order. FFmpeg's H.264 decoder would guess
             it where the stream does not say, and give the first pictures out of order until it has learned.
         num_threads: threads that the decoder may use.
     """
     if info.codec in SELF_CONTAINED:
-        context = _with_threads(_from_facts(info, uri), num_threads)
+        context = _set_up(_from_facts(info, uri), strict, num_threads)
         if info.codec == "h264":
             context.reorder_depth = min(max(reorder_depth, info.reorder_depth or 0), MAX_REORDER_DEPTH)
         yield context
         return
-    with (
-        open_source(uri) as source,
-        av.open(ReadAtFile(source.read_at, source.identity.size_bytes), metadata_errors="replace") as container,
-    ):
-        yield _with_threads(_from_header(container, info, uri), num_threads)
+    with _opened(uri) as container:
+        yield _set_up(_from_header(container, info, uri), strict, num_threads)
+
+
+@contextmanager
+def _opened(uri: str) -> Iterator[Any]:
+    with open_source(uri) as source:
+        try:
+            container = av.open(ReadAtFile(source.read_at, source.identity.size_bytes), metadata_errors="replace")
+        except av.FFmpegError as error:
+            raise DecodeError(f"FFmpeg cannot open it: {error.strerror}", uri=uri) from error
+        with container:
+            yield container
 
 
 def restart(decoder: Any) -> None:
@@ -93,8 +105,8 @@ def _from_header(container: Any, info: StreamInfo, uri: str) -> Any:
     return context
 
 
-def _with_threads(context: Any, num_threads: int) -> Any:
+def _set_up(context: Any, strict: bool, num_threads: int) -> Any:
     context.thread_count = num_threads
-    context.options = {"err_detect": "explode"}
+    context.options = {"err_detect": "explode"} if strict else {}
     context.thread_type = "NONE" if num_threads == 1 else "AUTO"
     return context

@@ -1,0 +1,46 @@
+"""Small videos made on the spot by PyAV's encoders."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def picture(number: int, height: int, width: int) -> np.ndarray:
+    """RGB (H, W, 3): moving gradients and a little noise, other for every number."""
+    y, x = np.mgrid[0:height, 0:width]
+    base = np.stack(((x * 2 + number * 3) % 256, (y * 3 + number * 5) % 256, (x + y + number * 7) % 256), axis=-1)
+    noise = np.random.default_rng(number).integers(-12, 12, base.shape)
+    return np.clip(base + noise, 0, 255).astype(np.uint8)
+
+
+def make_video(
+    path: Path,
+    *,
+    codec: str = "libx264",
+    frames: int = 60,
+    size: tuple[int, int] = (96, 128),
+    fps: int = 30,
+    gop: int = 12,
+    options: dict[str, str] | None = None,
+    pix_fmt: str = "yuv420p",
+) -> Path:
+    """A video of `frames` pictures of (height, width) `size`, a key frame every `gop`."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=fps, options=options or {})
+        stream.height, stream.width = size
+        stream.pix_fmt, stream.gop_size, stream.time_base = pix_fmt, gop, Fraction(1, fps)
+        for number in range(frames):
+            frame = av.VideoFrame.from_ndarray(picture(number, *size), "rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+X264 = {"preset": "veryfast", "bf": "3", "b-pyramid": "normal", "sc_threshold": "0", "refs": "2"}

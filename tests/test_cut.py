@@ -1,0 +1,262 @@
+"""vidprep.loaders.cut: which rows and bytes a set of frames needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import zlib
+
+import numpy as np
+import pytest
+from clips_made import X264, make_video
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vidprep.containers.bitstream import SampleFacts
+from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
+from vidprep.loaders import cut as cut_module
+from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
+from vidprep.loaders.frames import as_video
+from vidprep.records import SampleFlag, SampleTable
+from vidprep.sources import CountingSource, open_source
+
+KEY_SHOWN = SampleFlag.KEY | SampleFlag.SHOWN
+
+
+def table_of(pts, keys, *, sizes=None, gaps=0, flags=None):
+    """A table whose rows lie one after the other, `gaps` bytes apart."""
+    n = len(pts)
+    sizes = np.full(n, 10) if sizes is None else np.array(sizes)
+    offset = np.concatenate(([0], np.cumsum(sizes[:-1] + gaps)))
+    bits = np.full(n, int(SampleFlag.SHOWN)) if flags is None else np.array(flags)
+    bits[list(keys)] |= int(SampleFlag.KEY)
+    return SampleTable(offset=offset, size=sizes, pts=np.array(pts), flags=bits.astype(np.uint8))
+
+
+def segments_of(table, frames, **options):
+    return plan_cut(table, np.array(frames), **options).segments.tolist()
+
+
+def test_decoding_starts_at_the_key_row_before_and_ends_at_the_wanted_row():
+    table = table_of(range(20), keys=[0, 5, 10, 15])
+    assert segments_of(table, [7]) == [[5, 7]]
+    assert plan_cut(table, np.array([7])).rows.tolist() == [5, 6, 7]
+
+
+def test_frames_far_apart_cost_their_own_gops_only():
+    table = table_of(range(40), keys=[0, 10, 20, 30])
+    assert segments_of(table, [2, 33]) == [[0, 2], [30, 33]]
+
+
+def test_rows_that_follow_each_other_are_one_segment():
+    table = table_of(range(20), keys=[0, 5, 10, 15])
+    assert segments_of(table, range(20)) == [[0, 19]]
+
+
+def test_a_picture_shown_before_its_key_frame_starts_one_gop_earlier():
+    # decode order I0 P3 B1 B2 | I6 B4 B5 P9 B7 B8
+    table = table_of([0, 3, 1, 2, 6, 4, 5, 9, 7, 8], keys=[0, 4])
+    assert segments_of(table, [4]) == [[0, 5]]
+    assert segments_of(table, [6]) == [[4, 4]]
+    assert segments_of(table, [7]) == [[4, 8]]
+
+
+def test_rows_before_the_first_key_row_start_at_row_0():
+    assert segments_of(table_of(range(10), keys=[4]), [2]) == [[0, 2]]
+    assert segments_of(table_of(range(10), keys=[]), [9]) == [[0, 9]]
+
+
+def test_repeats_and_order_cost_nothing():
+    table = table_of(range(20), keys=[0, 10])
+    plan, again = plan_cut(table, np.array([3, 12])), plan_cut(table, np.array([12, 3, 3, 12, 12]))
+    assert plan.reads == again.reads
+    assert again.frames.tolist() == [3, 12]
+    assert again.rows.tolist() == plan.rows.tolist()
+
+
+def test_no_frames_need_nothing():
+    plan = plan_cut(table_of(range(5), keys=[0]), np.array([], np.int64))
+    assert plan.reads == ()
+    assert len(plan.rows) == 0
+
+
+def test_ranges_closer_than_the_gap_are_read_at_once():
+    table = table_of(range(10), keys=range(10), gaps=100)
+    assert plan_cut(table, np.array([0, 1, 5]), max_gap_bytes=100).reads == ((0, 120), (550, 10))
+    assert plan_cut(table, np.array([0, 1, 5]), max_gap_bytes=99).reads == ((0, 10), (110, 10), (550, 10))
+    assert plan_cut(table, np.array([0, 1, 5]), max_gap_bytes=1000).reads == ((0, 560),)
+
+
+@pytest.mark.parametrize("frames", [[10], [-1], [3, 10]])
+def test_a_frame_that_does_not_exist_is_an_error_naming_it(frames):
+    with pytest.raises(DecodeError, match="the video has 10 frames") as error:
+        plan_cut(table_of(range(10), keys=[0]), np.array(frames))
+    assert error.value.frame_index in (10, -1)
+
+
+@st.composite
+def tables_and_frames(draw):
+    n = draw(st.integers(1, 60))
+    keys = sorted({0} | draw(st.sets(st.integers(0, n - 1), max_size=8)))
+    pts = list(range(n))
+    for key, stop in zip(keys, [*keys[1:], n], strict=True):
+        inside = draw(st.permutations(range(key + 1, stop)))
+        pts[key + 1 : stop] = inside
+    frames = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=10))
+    return table_of(pts, keys, sizes=draw(st.lists(st.integers(1, 50), min_size=n, max_size=n))), np.array(frames)
+
+
+@given(tables_and_frames(), st.integers(0, 60))
+def test_plans_hold_every_wanted_row_behind_its_key_row_and_no_byte_twice(table_and_frames, gap):
+    table, frames = table_and_frames
+    plan = plan_cut(table, frames, max_gap_bytes=gap)
+    rows = set(plan.rows.tolist())
+    for frame in frames:
+        row = int(table.frame_rows[frame])
+        key = max(k for k in table.key_rows.tolist() if k <= row)
+        assert set(range(key, row + 1)) <= rows
+    assert (np.diff(plan.rows) > 0).all()
+    covered = [(a, a + size) for a, size in plan.reads]
+    for row in plan.rows:
+        assert any(a <= table.offset[row] and table.offset[row] + table.size[row] <= b for a, b in covered)
+    assert all(b[0] - a[1] > gap for a, b in itertools.pairwise(covered))
+    assert sum(size for _, size in plan.reads) <= table.size[plan.rows].sum() + gap * len(plan.rows)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_video(tmp_path_factory.mktemp("cut") / "made.mp4", frames=60, gop=12, options=X264)
+
+
+def test_packets_are_the_bytes_of_their_rows(made):
+    video, data = as_video(made), made.read_bytes()
+    with open_source(str(made)) as source:
+        cut = read_cut(video, source, np.array([5, 40]))
+    table = video.table
+    assert cut.frames.tolist() == [5, 40]
+    for packet in cut.packets:
+        assert packet.data == data[table.offset[packet.row] : table.offset[packet.row] + table.size[packet.row]]
+        assert packet.pts == table.pts[packet.row]
+    assert [cut.packets[place].row for place in cut.segment_starts] == [0, 36]
+
+
+def test_no_more_is_read_than_candidate_packets_and_merged_gaps(made):
+    video = as_video(made)
+    source = CountingSource(open_source(str(made)))
+    cut = read_cut(video, source, np.array([13, 14, 15]))
+    assert (cut.num_reads, cut.num_bytes_read) == (source.num_reads, source.num_bytes)
+    assert cut.num_reads == 1
+    assert cut.num_bytes_read <= 1.02 * cut.num_bytes_candidates
+
+
+def test_a_clip_of_a_long_video_reads_its_own_gops_only(tmp_path):
+    path = make_video(tmp_path / "long.mp4", frames=1800, gop=48, size=(64, 96), options=X264)
+    video, table = as_video(path), as_video(path).table
+    start, stop = 1000, 1016
+    rows = table.frame_rows[start:stop]
+    first = int(table.key_rows[np.searchsorted(table.key_rows, rows.min(), side="right") - 1])
+    after = np.searchsorted(table.key_rows, rows.max(), side="right")
+    last = int(table.key_rows[after]) if after < len(table.key_rows) else len(table)
+    gop_bytes = int(table.size[first:last].sum())
+    with open_source(str(path)) as source:
+        cut = read_cut(video, source, np.arange(start, stop))
+    ratio = cut.num_bytes_read / gop_bytes
+    print(f"16 frames of a 60 s video: {cut.num_bytes_read} bytes read, {ratio:.3f}x of its GOPs")
+    assert ratio <= 1.1
+
+
+def test_unreferenced_pictures_known_from_the_table_are_left_out_unless_wanted(made):
+    video = as_video(made)
+    flags = video.table.flags.copy()
+    flags[[2, 3]] |= int(SampleFlag.DISPOSABLE)
+    marked = dataclasses.replace(
+        video, parsed=dataclasses.replace(video.parsed, table=dataclasses.replace(video.table, flags=flags))
+    )
+    frame_of_row = {int(row): frame for frame, row in enumerate(video.table.frame_rows)}
+    with open_source(str(made)) as source:
+        cut = read_cut(marked, source, np.array([frame_of_row[3], frame_of_row[8]]))
+    rows = [packet.row for packet in cut.packets]
+    assert 2 not in rows
+    assert {0, 3, 8} <= set(rows)
+
+
+def test_a_false_key_claim_is_found_in_the_bytes_read_and_decoding_starts_earlier(made, monkeypatch):
+    video = as_video(made)
+    true_keys = {0, 12, 24, 36, 48}
+    offsets = {video.table.offset[row]: row for row in range(len(video.table))}
+    every = dataclasses.replace(video.table, flags=video.table.flags | int(SampleFlag.KEY))
+    lying = dataclasses.replace(video, parsed=dataclasses.replace(video.parsed, table=every, keys_verified=False))
+    data = made.read_bytes()
+
+    def facts(info, payload, *, complete=True):
+        row = offsets[data.index(payload[:64])]
+        return SampleFacts(key=row in true_keys)
+
+    monkeypatch.setattr(cut_module, "sample_facts", facts)
+    frame = int(np.flatnonzero(video.table.frame_rows == 17)[0])
+    with open_source(str(made)) as source:
+        cut = read_cut(lying, source, np.array([frame]))
+    assert cut.packets[0].row == 12
+
+
+def test_a_changed_file_is_stale(made, tmp_path):
+    path = tmp_path / "changed.mp4"
+    path.write_bytes(made.read_bytes())
+    video = as_video(path)
+    path.write_bytes(made.read_bytes() + b"more")
+    with open_source(str(path)) as source, pytest.raises(StaleIndexError, match="size_bytes") as error:
+        read_cut(video, source, np.array([0]))
+    assert error.value.uri == str(path)
+
+
+def test_a_file_that_is_gone_has_vanished(made, tmp_path):
+    path = tmp_path / "gone.mp4"
+    path.write_bytes(made.read_bytes())
+    video = as_video(path)
+    path.unlink()
+    with pytest.raises(SourceError) as error:
+        open_indexed(video)
+    assert error.value.reason == Reason.VANISHED
+
+
+def test_a_changed_byte_fails_its_checksum(made, tmp_path):
+    video, data = as_video(made), bytearray(made.read_bytes())
+    table = video.table
+    sums = [zlib.crc32(data[o : o + s]) for o, s in zip(table.offset, table.size, strict=True)]
+    summed = dataclasses.replace(table, crc32=np.array(sums, np.uint32))
+    path = tmp_path / "flipped.mp4"
+    data[int(table.offset[4]) + 20] ^= 1
+    path.write_bytes(data)
+    parsed = dataclasses.replace(video.parsed, table=summed)
+    with open_source(str(path)) as source:
+        changed = dataclasses.replace(video, uri=str(path), identity=source.identity, parsed=parsed)
+        with pytest.raises(DecodeError, match="coded sample 4 fails its checksum") as error:
+            read_cut(changed, source, np.arange(10))
+        assert error.value.uri == str(path)
+        assert len(read_cut(changed, source, np.arange(12, 24)).packets) == 12
+
+
+def test_bytes_that_the_file_does_not_have_are_an_error_naming_the_frame(made, tmp_path):
+    video = as_video(made)
+    table = video.table
+    path = tmp_path / "short.mp4"
+    path.write_bytes(made.read_bytes()[: int(table.offset[30]) + 5])
+    with open_source(str(path)) as source:
+        short = dataclasses.replace(video, uri=str(path), identity=source.identity)
+        with pytest.raises(DecodeError, match="coded sample 30 is cut off: 5 of") as error:
+            read_cut(short, source, np.array([35]))
+        assert error.value.frame_index == 35
+        assert len(read_cut(short, source, np.array([12])).packets) == 1
+
+
+def test_containers_that_must_be_demuxed_give_the_same_packets_as_pyav(tmp_path):
+    import av
+
+    path = make_video(tmp_path / "a.ts", frames=30, gop=10, options=X264)
+    video = as_video(path)
+    video = dataclasses.replace(video, parsed=dataclasses.replace(video.parsed, access="demux"))
+    with av.open(str(path)) as container:
+        payloads = [bytes(packet) for packet in container.demux(video=0) if packet.size]
+    with open_source(str(path)) as source:
+        cut = read_cut(video, source, np.array([12, 25]))
+    assert [packet.data for packet in cut.packets] == [payloads[packet.row] for packet in cut.packets]
