@@ -47,9 +47,9 @@ def test_the_network_is_hardly_larger_than_n(n: int) -> None:
 
 @pytest.mark.parametrize("index", [-1, 10])
 def test_an_index_outside_is_refused(index: int) -> None:
-    with pytest.raises(IndexError, match="outside 0..9"):
+    with pytest.raises(IndexError, match=r"outside 0\.\.9"):
         Permutation.keyed(10, (0,))(index)
-    with pytest.raises(IndexError, match="outside 0..9"):
+    with pytest.raises(IndexError, match=r"outside 0\.\.9"):
         Permutation.keyed(10, (0,)).many(np.array([index]))
 
 

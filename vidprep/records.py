@@ -47,6 +47,7 @@ class SampleFlag(IntFlag):
     """no other picture refers to it; not set = unknown or referred to"""
 
 
+#: Plain numbers: numpy takes a detour for each IntFlag it meets.
 _KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "stats": ("stats", "Summarise an index: counts, hours, resolutions, failures."),
     "sample": ("sample", "Show which frames a policy takes; dry runs and contact sheets."),
     "decode": ("decode", "Decode exactly the named frames of a file to .npy."),
+    "export": ("export", "Write an index, or the clips of a policy, for other tools."),
     "merge": ("merge", "Gather several indexes (shards of one run) into one."),
     "compact": ("compact", "Write an index anew with fewer, larger parts."),
 }

@@ -61,16 +61,13 @@ def _is_index(path: str) -> bool:
 
 def _from_file(path: str, *, verify_keys: bool) -> tuple[Row, SampleTable | None]:
     from vidprep.indexes import probe_row
-    from vidprep.indexes.rows import table_of
+    from vidprep.indexes.rows import TABLE
     from vidprep.sources.listing import absolute
 
     if "://" not in path and not os.path.lexists(path) and ".tar::" not in path:
         raise click.UsageError(f"no such file: {path!r}")
     row = probe_row(absolute(path), path=path, verify_keys=verify_keys)
-    if row["status"] != "ok":
-        return row, None
-    columns = ("sample_sizes", "sample_gaps", "sample_pts_deltas", "sample_flags", "frame_order")
-    return row, table_of(*(row[name] for name in columns))
+    return row, row.get(TABLE)
 
 
 def _from_index(path: str, video: int | None) -> tuple[Row, SampleTable | None]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+# Not lazily: the module `probe` would take the place of the function as soon as anything imports it.
+from vidprep.indexes.probe import probe, probe_row
+
 if TYPE_CHECKING:
     from vidprep.indexes.build import Summary, build_index
-    from vidprep.indexes.probe import probe, probe_row
     from vidprep.indexes.read import Index, VideoRow, open_index
 
 __all__ = ["Index", "Summary", "VideoRow", "build_index", "open_index", "probe", "probe_row"]
 
-_HOMES = {
-    "Index": "read", "Summary": "build", "VideoRow": "read", "build_index": "build", "open_index": "read",
-    "probe": "probe", "probe_row": "probe",
-}  # fmt: skip
+_HOMES = {"Index": "read", "Summary": "build", "VideoRow": "read", "build_index": "build", "open_index": "read"}
 
 
 def __getattr__(name: str) -> Any:

@@ -50,15 +50,9 @@ def ensure_cache(index: Path, parts: Sequence[Path], cache_dir: Path | None) -> 
     for place in places[:-1]:
         try:
             return _build_locked(place, name, parts)
-        except PermissionError:
+        except OSError:  # read-only, not ours, full: the next place may do
             continue
-        except OSError as error:
-            if error.errno != _READ_ONLY:
-                raise
     return _build_locked(places[-1], name, parts)
-
-
-_READ_ONLY = 30  # EROFS
 
 
 def _cache_name(parts: Sequence[Path]) -> str:
@@ -87,8 +81,11 @@ def _build_locked(place: Path, name: str, parts: Sequence[Path]) -> Path:
                     shutil.rmtree(old, ignore_errors=True)  # open maps of it stay good
             aside = place / f"{name}.aside"
             aside.mkdir()
-            _build(aside, parts)
-            aside.rename(final)
+            try:
+                _build(aside, parts)
+                aside.rename(final)
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
         return final
 
 
@@ -128,8 +125,7 @@ def _cache_schema() -> pa.Schema:
 
 def _part_tables(part: Path, frames: IO[bytes], digest: Any, at: int) -> Iterator[tuple[pa.Table, list[int], int]]:
     """Row groups of a part: its columns, and where each video's block starts in `frames`, to which it is written."""
-    words = [column.name for column in VIDEO_COLUMNS if column.words]
-    with parquet.ParquetFile(part, read_dictionary=words) as file:
+    with parquet.ParquetFile(part) as file:
         check_part(file, str(part))
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
@@ -144,11 +140,17 @@ def _part_tables(part: Path, frames: IO[bytes], digest: Any, at: int) -> Iterato
 
 def _video_columns(table: pa.Table) -> pa.Table:
     schema = _cache_schema().remove(len(VIDEO_COLUMNS))
-    columns = [
-        table[field.name].cast(field.type) if field.name in table.schema.names else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays([_video_column(table, field) for field in schema], schema=schema)
+
+
+def _video_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    if not pa.types.is_dictionary(field.type):
+        column = table[field.name] if field.name in table.schema.names else pa.nulls(len(table), field.type)
+        return column.cast(field.type)
+    words = pa.nulls(len(table), field.type.value_type)
+    if field.name in table.schema.names:
+        words = table[field.name].cast(field.type.value_type)
+    return words.dictionary_encode().cast(field.type)
 
 
 def _blocks(table: pa.Table) -> Iterator[bytes]:

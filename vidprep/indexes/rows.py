@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,11 @@ TIMING_NAMES = (
     "duration_seconds", "avg_fps", "is_vfr", "vfr_class", "num_gaps", "num_duplicates", "num_backward",
     "jitter_seconds",
 )  # fmt: skip
+
+#: Key of a row's SampleTable, which the writer turns into the frame columns.
+TABLE = "table"
+
+_INFO_VALUES, _TIMING_VALUES = attrgetter(*INFO_NAMES), attrgetter(*TIMING_NAMES)
 
 _TO_COLUMN: dict[str, Callable[[Any], Any]] = {
     "sar": lambda sar: f"{sar[0]}/{sar[1]}",
@@ -78,9 +84,10 @@ def video_row(video: Video, path: str) -> Row:
     pts = parsed.table.frame_pts
     row = name_values(video.uri, path)
     row.update(identity_values(video.identity))
-    row.update((name, getattr(info, name)) for name in INFO_NAMES)
-    row.update((name, convert(row[name])) for name, convert in _TO_COLUMN.items())
-    row.update((name, getattr(timing, name)) for name in TIMING_NAMES)
+    row.update(zip(INFO_NAMES, _INFO_VALUES(info), strict=True))
+    row.update(zip(TIMING_NAMES, _TIMING_VALUES(timing), strict=True))
+    for name, convert in _TO_COLUMN.items():
+        row[name] = convert(row[name])
     row.update(
         status="ok",
         warnings=[dataclasses.asdict(finding) for finding in parsed.warnings] or None,
@@ -94,7 +101,7 @@ def video_row(video: Video, path: str) -> Row:
         keys_verified=parsed.keys_verified,
         doubts=list(parsed.doubts) or None,
     )
-    row.update(frame_values(parsed.table))
+    row[TABLE] = parsed.table
     return row
 
 
@@ -114,26 +121,6 @@ def error_row(uri: str, path: str, error: MediaError, identity: Identity | None)
     return row
 
 
-def _steps(values: IntArray) -> IntArray:
-    """First value, then differences; wraps at 64 bits, as `_undo_steps` does."""
-    return np.diff(values, prepend=np.int64(0))
-
-
-def frame_values(table: SampleTable) -> Row:
-    """A sample table as the frame columns."""
-    offset, size = table.offset.astype(np.int64, copy=False), table.size.astype(np.int64, copy=False)
-    gaps = offset.copy()
-    gaps[1:] -= offset[:-1] + size[:-1]
-    return {
-        "sample_sizes": size,
-        "sample_gaps": gaps,
-        "sample_pts_deltas": _steps(table.pts.astype(np.int64, copy=False)),
-        "sample_flags": table.flags,
-        "frame_order": table.order,
-        "sample_crc32": table.crc32,
-    }
-
-
 def table_of(
     sizes: IntArray,
     gaps: IntArray,
@@ -142,7 +129,7 @@ def table_of(
     order: IntArray | None = None,
     crc32: Any = None,
 ) -> SampleTable:
-    """The sample table that frame columns tell of; the inverse of `frame_values`."""
+    """The sample table that frame columns tell of; the inverse of `write.frame_arrays`."""
     ends = np.cumsum(gaps + sizes)
     return SampleTable(
         offset=ends - sizes, size=sizes, pts=np.cumsum(pts_deltas), flags=flags, order=order, crc32=crc32

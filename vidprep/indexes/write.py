@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from vidprep.indexes.rows import TABLE
 from vidprep.indexes.schema import COLUMNS, FRAME_COLUMNS, VIDEO_COLUMNS, Column, arrow_schema, file_metadata
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    import numpy.typing as npt
+
     from vidprep.indexes.rows import Row
+    from vidprep.records import SampleTable
+    from vidprep.timebase import IntArray
 
 #: Samples that a writer gathers before it writes a row group: bounds memory, whatever the length of the videos.
 ROW_GROUP_SAMPLES = 4_000_000
@@ -40,20 +45,60 @@ def failpoint(name: str) -> None:
 def rows_to_table(rows: Sequence[Row]) -> pa.Table:
     """Index rows as an Arrow table of the index's schema; what a row lacks is null (an empty list in frame columns)."""
     columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in VIDEO_COLUMNS]
-    columns += [_frame_array(rows, column) for column in FRAME_COLUMNS]
-    return pa.Table.from_arrays(columns, schema=arrow_schema())
+    return pa.Table.from_arrays(columns + frame_arrays([row.get(TABLE) for row in rows]), schema=arrow_schema())
 
 
-def _frame_array(rows: Sequence[Row], column: Column) -> pa.Array:
-    lists = [row.get(column.name) for row in rows]
-    optional = not column.required
+def frame_arrays(tables: Sequence[SampleTable | None]) -> list[pa.Array]:
+    """Sample tables as the frame columns, in the order of FRAME_COLUMNS; worked out for all videos at once."""
+    full = [table for table in tables if table is not None]
+    lengths = np.array([0 if table is None else len(table) for table in tables], np.int64)
+    ends = np.cumsum(lengths)
+    starts = (ends - lengths)[lengths > 0]
+    size = _joined([table.size for table in full])
+    offset = _joined([table.offset for table in full])
+    lists = [
+        size,
+        _steps(offset, offset + size, starts),
+        _steps(pts := _joined([table.pts for table in full]), pts, starts),
+        _joined([table.flags for table in full], np.int32),
+    ]
+    bounds = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    arrays = [
+        pa.ListArray.from_arrays(bounds, pa.array(values), type=column.type)
+        for column, values in zip(FRAME_COLUMNS, lists, strict=False)
+    ]
+    order, crc32 = FRAME_COLUMNS[len(lists) :]
+    return [
+        *arrays,
+        _optional([None if table is None else table.order for table in tables], order),
+        _optional([None if table is None else table.crc32 for table in tables], crc32),
+    ]
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]], dtype: type = np.int64) -> npt.NDArray[Any]:
+    return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype)
+
+
+def _steps(values: IntArray, before: IntArray, starts: IntArray) -> IntArray:
+    """Each value less what `before` says of the row before it; the first of each video as it is. Wraps at 64 bits."""
+    steps = values.copy()
+    steps[1:] -= before[:-1]
+    steps[starts] = values[starts]
+    return steps
+
+
+def _optional(lists: Sequence[Any], column: Column) -> pa.Array:
+    """A column of lists that are mostly absent."""
+    if all(values is None for values in lists):
+        return pa.nulls(len(lists), column.type)
     dtype = column.type.value_type.to_pandas_dtype()
-    lengths = [0 if values is None else len(values) for values in lists]
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    mask = pa.array([values is None for values in lists]) if optional else None
-    full = [np.asarray(values, dtype) for values in lists if values is not None]
-    values = np.concatenate(full) if full else np.zeros(0, dtype)
-    return pa.ListArray.from_arrays(offsets, pa.array(values, column.type.value_type), type=column.type, mask=mask)
+    ends = np.cumsum([0 if values is None else len(values) for values in lists])
+    return pa.ListArray.from_arrays(
+        pa.array(np.concatenate([[0], ends]).astype(np.int32)),
+        pa.array(_joined([values for values in lists if values is not None], dtype)),
+        type=column.type,
+        mask=pa.array([values is None for values in lists]),
+    )
 
 
 def _leaf(name: str) -> str:
@@ -64,7 +109,7 @@ def _writer_options() -> dict[str, Any]:
     """Compact settings, chosen by measurement: see `docs/index-format.md`."""
     return {
         "compression": "zstd",
-        "compression_level": 6,
+        "compression_level": 3,
         "use_dictionary": [column.name for column in COLUMNS if column.words] + [_leaf("sample_flags")],
         "column_encoding": {_leaf(name): "BYTE_STREAM_SPLIT" for name in _SPLIT_COLUMNS},
         "write_statistics": ["status", "codec", "num_frames", "duration_seconds", "width", "height", "is_vfr"],

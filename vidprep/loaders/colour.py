@@ -41,6 +41,13 @@ CUBIC_A = -0.6
 #: swscale keeps horizontally scaled samples in 15 bits and cuts off what is above.
 HORIZONTAL_LIMIT = 256 - 1 / 128
 
+#: Chroma siting along an axis, in chroma samples from the edge of the picture.
+CENTRE, FIRST_PIXEL = 0.5, 0.25
+#: Codecs whose pictures FFmpeg takes to be sited left (ITU-T H.273, chroma sample location type 0: horizontally at the
+#: first pixel, vertically between) where the stream says nothing else; of other codecs it knows nothing, and swscale
+#: then takes the centre.
+LEFT_SITED_CODECS = frozenset({"h264", "hevc", "mpeg2video", "mpeg4"})
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -79,7 +86,13 @@ def conversion(matrix: str | None, colour_range: str | None) -> Conversion:
 
 def conversion_of(info: StreamInfo) -> Conversion:
     """The conversion of a stream by its tags."""
-    return conversion(info.colour_matrix, info.colour_range)
+    is_full = (info.pix_fmt or "").startswith("yuvj")
+    return conversion(info.colour_matrix, info.colour_range or ("full" if is_full else None))
+
+
+def horizontal_siting(info: StreamInfo) -> float:
+    """Where the first chroma sample of a line lies, for `upsample_taps`; vertically it is always CENTRE."""
+    return FIRST_PIXEL if info.codec in LEFT_SITED_CODECS else CENTRE
 
 
 def _keys_cubic(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -91,13 +104,18 @@ def _keys_cubic(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @lru_cache(maxsize=64)
-def upsample_taps(num_in: int, num_out: int) -> tuple[IndexTable, FloatTable]:
-    """Four source samples and weights for each output sample, centres aligned, edges repeated.
+def upsample_taps(num_in: int, num_out: int, first: float = CENTRE) -> tuple[IndexTable, FloatTable]:
+    """Four source samples and weights for each output sample, edges repeated.
+
+    Args:
+        num_in: chroma samples along the axis.
+        num_out: pixels along the axis.
+        first: where the first chroma sample lies, CENTRE of its two pixels or at the FIRST_PIXEL.
 
     Returns:
         int32 (num_out, 4) indices, float32 (num_out, 4) weights that sum to 1.
     """
-    centre = (np.arange(num_out) + 0.5) * (num_in / num_out) - 0.5
+    centre = (np.arange(num_out) + 0.5) * (num_in / num_out) - first
     taps = np.floor(centre).astype(np.int64)[:, None] + np.arange(-1, 3)
     weights = _keys_cubic(taps - centre[:, None])
     weights /= weights.sum(axis=1, keepdims=True)
@@ -105,11 +123,3 @@ def upsample_taps(num_in: int, num_out: int) -> tuple[IndexTable, FloatTable]:
     if num_out > 2 and taps[2, 0] == -1:
         weights[2] += [-weights[2, 0], 0, weights[2, 0], 0]
     return np.clip(taps, 0, num_in - 1).astype(np.int32), weights.astype(np.float32)
-
-
-@lru_cache(maxsize=16)
-def correction(from_matrix: str, to_matrix: str, colour_range: str | None) -> npt.NDArray[np.float32]:
-    """float32 (3, 3): turns RGB made with `from_matrix` into the RGB that `to_matrix` gives (exact up to clipping)."""
-    wrong, right = conversion(from_matrix, colour_range), conversion(to_matrix, colour_range)
-    table: npt.NDArray[np.float32] = (right.matrix.astype(np.float64) @ np.linalg.inv(wrong.matrix)).astype(np.float32)
-    return table

@@ -35,18 +35,23 @@ class Failure:
 
 def failure_of(error: VidprepError, *, uri: str, video: int, epoch: int, position: int) -> Failure:
     """The record of an error."""
-    is_media = isinstance(error, MediaError)
     return Failure(
         uri=uri,
         video=video,
         epoch=epoch,
         position=position,
         error_class=type(error).__name__,
-        reason=str(error.reason) if is_media else "decode" if isinstance(error, DecodeError) else "sampling",
+        reason=_reason(error),
         message=getattr(error, "message", str(error)),
         frame_index=getattr(error, "frame_index", None),
         offset=getattr(error, "offset", None),
     )
+
+
+def _reason(error: VidprepError) -> str:
+    if isinstance(error, MediaError):
+        return str(error.reason)
+    return "decode" if isinstance(error, DecodeError) else "sampling"
 
 
 class TooManyFailuresError(VidprepError, RuntimeError):

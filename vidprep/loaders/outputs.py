@@ -10,7 +10,7 @@ import numpy as np
 from vidprep.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 OUTPUTS = ("torch", "numpy", "dlpack")
 
@@ -26,7 +26,7 @@ def converted(batch: Any, output: str) -> Any:
 
     Call it in the thread that will use the result: on a GPU the array is bound to that thread's current stream.
     """
-    if output == "numpy" and hasattr(batch, "as_cpu"):
+    if output == "numpy":
         batch = batch.as_cpu()
     convert = _CONVERTERS[output]
     if batch.is_dense_tensor():
@@ -53,4 +53,4 @@ def _as_is(tensor: Any) -> Any:
     return tensor
 
 
-_CONVERTERS = {"torch": _to_torch, "numpy": np.asarray, "dlpack": _as_is}
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {"torch": _to_torch, "numpy": np.asarray, "dlpack": _as_is}

@@ -120,7 +120,9 @@ def device_ordinal(device: str) -> int | None:
 
 def _graph(dali: Any, clips: Any, options: GraphOptions) -> Any:
     fn = dali.fn
-    if options.size is not None:
+    if options.size is None:
+        clips = fn.copy(clips)  # an output must not lie in the memory that is lent for the input
+    else:
         height, width = options.size
         mode = "stretch" if options.size_mode == "stretch" else "not_smaller"
         clips = fn.resize(clips, resize_y=height, resize_x=width, mode=mode, antialias=True)

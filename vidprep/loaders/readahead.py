@@ -19,9 +19,7 @@ R = TypeVar("R")
 POLL_SECONDS = 0.2
 
 
-def ordered(
-    work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int
-) -> Generator[R, None, None]:
+def ordered(work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int) -> Generator[R, None, None]:
     """`work(item)` of each item, in the order of the items, at most `depth` of them begun and not yet taken.
 
     An error of `work` is raised where its result was due. Closing the iterator, or leaving it by an exception, cancels

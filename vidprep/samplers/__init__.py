@@ -1,6 +1,7 @@
-"""Policies: which frames of a video make a clip. Pure numpy; no file, no DALI, no torch."""
+"""Policies: which frames of a video make a clip; plans: which clips make an epoch. Pure numpy; no file, no DALI."""
 
 from vidprep.samplers.parse import parse_policy
+from vidprep.samplers.plan import Plan, PlannedClip
 from vidprep.samplers.policies import (
     AtRate,
     Delta,
@@ -26,6 +27,8 @@ __all__ = [
     "FrameList",
     "Keyframes",
     "Last",
+    "Plan",
+    "PlannedClip",
     "RandomClip",
     "Segments",
     "Strided",

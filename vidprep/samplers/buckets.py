@@ -50,7 +50,9 @@ def bucket_of_each(
 
 
 def _key(values: npt.NDArray[Any], edges: Sequence[float] | None) -> npt.NDArray[Any]:
-    return values if edges is None else np.searchsorted(np.asarray(edges), values, side="right")
+    if edges is not None:
+        return np.searchsorted(np.asarray(edges), values, side="right")
+    return values.astype(str) if values.dtype.kind == "O" else values  # texts and None cannot be sorted together
 
 
 def _number(keys: list[npt.NDArray[Any]]) -> tuple[IntArray, list[tuple[Any, ...]]]:

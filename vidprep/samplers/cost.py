@@ -45,8 +45,10 @@ def cost_bound(timeline: Timeline, frames: IntArray, reorder_depth: int | None =
 
 
 def balanced(costs: IntArray, batch_size: int) -> IntArray:
-    """Deal clips into batches of about equal cost: the costliest left goes to the cheapest batch that has room (LPT,
-    Graham, "Bounds on multiprocessing timing anomalies", 1969).
+    """Deal clips into batches of about equal cost.
+
+    The costliest clip left goes to the cheapest batch that has room (LPT, Graham, "Bounds on multiprocessing timing
+    anomalies", 1969).
 
     Args:
         costs: int64[n].

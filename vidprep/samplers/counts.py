@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vidprep.errors import SamplingError
 from vidprep.records import Timeline
 from vidprep.samplers.indexed import IndexPolicy
 
 if TYPE_CHECKING:
-    from vidprep.samplers.policy import Policy
+    from vidprep.samplers.policy import Policy, Within
     from vidprep.samplers.segments import Units
     from vidprep.timebase import IntArray
 
@@ -20,17 +21,24 @@ __all__ = ["clips_of_each"]
 def clips_of_each(units: Units, videos: Any, policy: Policy) -> int | IntArray:
     """Clips of each unit: int64[count], or one number where all units give the same; 0 = refused or unreadable.
 
-    A policy that looks at nothing but the number of frames is asked once for each distinct number; another one is asked
-    for each unit, which reads its timeline.
+    Where the count follows from the number of frames the policy is asked once for each distinct number, else once for
+    each unit, which reads its timeline.
     """
     frames = frames_of_each(units, videos)
-    if isinstance(policy, IndexPolicy):
+    if not _looks_at_times(policy):
         counts = _by_number(frames, policy)
     else:
-        counts = np.array([_count(units, videos, policy, unit) for unit in range(units.count)], dtype=np.int64)
+        counts = np.array([_count(policy, *_asked(units, videos, unit)) for unit in range(units.count)], dtype=np.int64)
     if len(counts) and (counts == counts[0]).all():
         return int(counts[0])
     return counts
+
+
+def _looks_at_times(policy: Policy) -> bool:
+    """Whether the number of clips (not where they lie) depends on more than the number of frames."""
+    if isinstance(policy, IndexPolicy):
+        return policy.pad == "drop" and bool(getattr(policy, "seconds", ()))
+    return policy.pad == "drop" or getattr(policy, "place", "") == "dense"
 
 
 def frames_of_each(units: Units, videos: Any) -> IntArray:
@@ -48,15 +56,23 @@ def timeline_of(video: Any) -> Timeline:
     return video if isinstance(video, Timeline) else video.timeline
 
 
-def _by_number(frames: IntArray, policy: IndexPolicy) -> IntArray:
-    if len(frames) and 0 <= int(frames.min()) and int(frames.max()) < 1 << 24:  # a table is quicker than sorting
+def _asked(units: Units, videos: Any, unit: int) -> tuple[Timeline, Within | None]:
+    return timeline_of(videos[units.video_of(unit)]), units.within_of(unit)
+
+
+def _by_number(frames: IntArray, policy: Policy) -> IntArray:
+    if len(frames) and int(frames.min()) >= 0 and int(frames.max()) < 1 << 24:  # a table is quicker than sorting
         table = np.zeros(int(frames.max()) + 1, np.int64)
         for n in np.flatnonzero(np.bincount(frames)).tolist():
-            table[n] = policy.num_clips(Timeline.regular(n))
+            table[n] = _count(policy, Timeline.regular(n))
         return table[frames]
     distinct, place = np.unique(frames, return_inverse=True)
-    return np.array([policy.num_clips(Timeline.regular(n)) for n in distinct.tolist()], dtype=np.int64)[place]
+    return np.array([_count(policy, Timeline.regular(n)) for n in distinct.tolist()], dtype=np.int64)[place]
 
 
-def _count(units: Units, videos: Any, policy: Policy, unit: int) -> int:
-    return policy.num_clips(timeline_of(videos[units.video_of(unit)]), units.within_of(unit))
+def _count(policy: Policy, timeline: Timeline, within: Within | None = None) -> int:
+    """Clips of one unit; 0 where the policy refuses it, which must not end the plan."""
+    try:
+        return policy.num_clips(timeline, within)
+    except SamplingError:
+        return 0

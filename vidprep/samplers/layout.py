@@ -9,6 +9,7 @@ into a unit's piece are its clips, so that a unit with share s comes up floor(sÂ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,8 +27,8 @@ class Owner(NamedTuple):
 
     unit: int
     clip: int
-    """0 <= clip < count"""
-    count: int
+    """0 <= clip < num_clips"""
+    num_clips: int
     """clips of that unit"""
 
 
@@ -36,7 +37,7 @@ class Owners(NamedTuple):
 
     unit: IntArray
     clip: IntArray
-    count: IntArray
+    num_clips: IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +59,7 @@ class Layout:
     def owner(self, bucket: int, i: int, shift: float) -> Owner:
         """Whose clip `i` of a bucket is; `shift` in [0, 1) moves the points of systematic sampling."""
         if self.is_weighted:
-            found = self._at_points(np.array([self._point(bucket, i, shift)]))
-            return Owner(*(int(part[0]) for part in found))
+            return self._weighted_owner(bucket, i, shift)
         number = int(self.marks[bucket]) + i
         if self.ends is None:
             assert isinstance(self.counts, int)  # noqa: S101 - what `counted` builds
@@ -68,6 +68,16 @@ class Layout:
         place = int(self.ends.searchsorted(number, side="right"))
         begin = int(self.ends[place - 1]) if place else 0
         return Owner(self._unit(place), number - begin, int(self.ends[place]) - begin)
+
+    def _weighted_owner(self, bucket: int, i: int, shift: float) -> Owner:
+        assert self.ends is not None  # noqa: S101 - what `weighted` builds
+        begin, end = float(self.marks[bucket]), float(self.marks[bucket + 1])
+        point = min(begin + (i + shift) * (end - begin) / int(self.sizes[bucket]), nextafter(end, begin))
+        place = int(self.ends.searchsorted(point, side="right"))
+        unit, before = self._unit(place), float(self.ends[place - 1]) if place else 0.0
+        count = self.counts if isinstance(self.counts, int) else int(self.counts[unit])
+        share = (point - before) / (float(self.ends[place]) - before)
+        return Owner(unit, min(int(share * count), count - 1), count)
 
     def owners(self, buckets: IntArray, i: IntArray, shift: float) -> Owners:
         """`owner`, element by element."""
@@ -84,7 +94,8 @@ class Layout:
     def _point(self, bucket: int | IntArray, i: int | IntArray, shift: float) -> FloatArray:
         begin, end = self.marks[bucket], self.marks[np.asarray(bucket) + 1]
         point: FloatArray = begin + (i + shift) * (end - begin) / self.sizes[bucket]
-        return np.minimum(point, np.nextafter(end, begin))
+        below: FloatArray = np.minimum(point, np.nextafter(end, begin))
+        return below
 
     def _at_points(self, points: FloatArray) -> Owners:
         assert self.ends is not None  # noqa: S101 - what `weighted` builds

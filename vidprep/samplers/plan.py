@@ -1,15 +1,15 @@
 """`Plan`: the order of every epoch as a pure function of (seed, epoch, position).
 
-position → place of a bucket → (shuffle) clip → unit, a video or a row of a clips table → frames. Each step is arithmetic
-or a search in a table of at most 16 bytes a unit, so that any place of any epoch is had at once, in any process.
+position → place of a bucket → (shuffle) clip → unit, a video or a row of a clips table → frames. Each step is
+arithmetic or a search in a table of at most 16 bytes a unit, so that any place of any epoch is had at once, in any
+process.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ from vidprep.samplers.ranks import RankBatch, num_batches, rank_batches
 from vidprep.samplers.segments import Units, UnknownClip, read_segments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import numpy.typing as npt
 
     from vidprep.records import VideoCollection, VideoLike
@@ -81,8 +83,8 @@ class Plan:
         videos: an index, or a list of videos or timelines.
         policy: which frames of a video make a clip.
         seed: any integer.
-        clips: a table of segments (see `vidprep.samplers.segments.read_segments`): its rows are the units, a clip and its
-            padding stay inside, other columns come out as labels. None = every video is a unit.
+        clips: a table of segments (see `vidprep.samplers.segments.read_segments`): its rows are the units, a clip and
+            its padding stay inside, other columns come out as labels. None = every video is a unit.
         shuffle: False = units in order, every epoch the same.
         clips_per_video: how often an epoch visits each clip of each unit; random policies draw anew each time.
         weights: float for each unit, or the name of a column: units come up in proportion.
@@ -96,10 +98,11 @@ class Plan:
         max_cost: refuse clips whose `cost_bound` is higher.
 
     Attributes:
-        num_refused: units that give no clip at all (no frames, or pad="drop" and too short), so that no place asks for
-            them. Others may still be refused when their place comes up, see `clip`.
+        refused: units that give no clip at all (no frames, or pad="drop" and too short): no place asks for them.
+            Others may still be refused when their place comes up, see `clip`.
         unknown_clips: rows of the clips table that cannot serve, and why.
         buckets: what each bucket stands for, or None.
+        num_positions: places of an epoch, the same for every epoch.
 
     Raises:
         SamplingError: arguments that make no sense; a clips table without a usable row.
@@ -117,41 +120,53 @@ class Plan:
             raise SamplingError("batch_size: needed with buckets and with balance")
         if weights is None and clips_per_epoch is not None:
             raise SamplingError("clips_per_epoch: only with weights; without them an epoch visits every clip once")
-        self.videos, self.policy, self.seed, self.shuffle = videos, policy, seed, shuffle
+        self.videos: Any = videos
+        self.policy, self.seed, self.shuffle = policy, seed, shuffle
         self.batch_size = batch_size if buckets is not None or balance else None
         self.max_cost, self.balance, self.clips_per_video = max_cost, balance, clips_per_video
         self.units, self.unknown_clips = _units_of(clips, videos)
         counts = clips_of_each(self.units, videos, policy)
-        self.num_refused = int(np.broadcast_to(counts == 0, self.units.count).sum())
+        self.refused = np.flatnonzero(np.broadcast_to(counts == 0, self.units.count)).astype(np.int32)
         number, self.buckets = _bucketed(buckets, self)
         self._layout = _layout(self, counts, number, weights, clips_per_epoch)
         per_bucket = self._layout.sizes if self.batch_size is None else -(-self._layout.sizes // self.batch_size)
-        if drop_last_of_bucket and buckets is not None:
+        if drop_last_of_bucket and buckets is not None and batch_size is not None:
             per_bucket = self._layout.sizes // batch_size
         self._batches = np.cumsum(per_bucket)  # running total of batches, bucket by bucket
         self._windows: dict[tuple[int, int, int], IntArray] = {}
+        self.num_positions = int(self._layout.sizes.sum())
+        if batch_size is not None and self.is_bucketed:
+            self.num_positions = int(self._batches[-1]) * batch_size if len(self._batches) else 0
 
     @property
     def is_bucketed(self) -> bool:
         """Whether batches must not be torn."""
         return self.buckets is not None
 
-    @property
-    def num_positions(self) -> int:
-        """Places of an epoch, the same for every epoch."""
-        if self.is_bucketed:
-            assert self.batch_size is not None  # noqa: S101 - the constructor sees to it
-            return int(self._batches[-1]) * self.batch_size if len(self._batches) else 0
-        return int(self._layout.sizes.sum())
-
     def __len__(self) -> int:
         return self.num_positions
 
     @property
+    def num_refused(self) -> int:
+        """How many units give no clip."""
+        return len(self.refused)
+
+    @cached_property
     def fingerprint(self) -> int:
-        """A number that changes with videos, policy, seed or length: compare it before resuming."""
+        """A number that changes with whatever changes an epoch: compare it before resuming."""
+        layout, units = self._layout, self.units
         words = f"{getattr(self.videos, 'fingerprint', len(self.videos))} {self.policy.to_text()}"
-        return state_of((zlib.crc32(words.encode()), self.seed, self.num_positions, self.shuffle)) >> 1
+        arrays = (layout.sizes, layout.ends, layout.order, units.video, units.within)
+        sums = (0 if array is None else zlib.crc32(array.tobytes()) for array in arrays)
+        numbers = (
+            self.seed,
+            self.shuffle,
+            self.clips_per_video,
+            self.balance,
+            self.batch_size or 0,
+            self.max_cost or 0,
+        )
+        return state_of((zlib.crc32(words.encode()), *sums, *numbers)) >> 1
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -202,11 +217,11 @@ class Plan:
         """
         place = self.place(epoch, position)
         owner = self._layout.owner(place.bucket, self._shuffled(epoch, place), self._shift(epoch))
-        number = self._clip_number(owner.clip, owner.count)
+        number = self._clip_number(owner.clip, owner.num_clips)
         return self._planned(position, place.bucket, owner.unit, number, (self.seed, epoch, place.draw))
 
     def replacement(self, epoch: int, position: int, attempt: int) -> PlannedClip:
-        """What stands in for a clip that failed: attempt 1, 2, ... draw from the same bucket, uniformly and independently.
+        """What stands in for a clip that failed: attempt 1, 2, ... draw uniformly from the same bucket.
 
         A function of (seed, epoch, position, attempt): every run replaces alike, on any number of ranks. The result may
         be refused too.
@@ -220,7 +235,7 @@ class Plan:
         key = (self.seed, epoch, place.draw, attempt, REPLACEMENT)
         i = word(state_of(key), 0) % int(self._layout.sizes[place.bucket])
         owner = self._layout.owner(place.bucket, i, self._shift(epoch))
-        return self._planned(position, place.bucket, owner.unit, self._clip_number(owner.clip, owner.count), key)
+        return self._planned(position, place.bucket, owner.unit, self._clip_number(owner.clip, owner.num_clips), key)
 
     def clips(self, epoch: int, positions: Sequence[int] | IntArray) -> list[PlannedClip]:
         """`clip` for many places at once; the first error of any of them is raised."""
@@ -229,7 +244,7 @@ class Plan:
         buckets = np.array([place.bucket for place in places], dtype=np.int64)
         owners = self._layout.owners(buckets, numbers, self._shift(epoch))
         units = owners.unit.tolist()
-        clips = [self._clip_number(*pair) for pair in zip(owners.clip.tolist(), owners.count.tolist(), strict=True)]
+        clips = [self._clip_number(*pair) for pair in zip(owners.clip.tolist(), owners.num_clips.tolist(), strict=True)]
         videos = [self.videos[self.units.video_of(unit)] for unit in units]
         within = None if self.units.within is None else [self.units.within_of(unit) for unit in units]
         keys = [(self.seed, epoch, place.draw) for place in places]
@@ -332,7 +347,7 @@ class Plan:
     def _cost(self, epoch: int, place: Place) -> int:
         """Cost bound of a place's clip; 0 for one that is refused."""
         owner = self._layout.owner(place.bucket, self._shuffled(epoch, place), self._shift(epoch))
-        number = self._clip_number(owner.clip, owner.count)
+        number = self._clip_number(owner.clip, owner.num_clips)
         try:
             return self._planned(0, place.bucket, owner.unit, number, (self.seed, epoch, place.draw)).cost_bound
         except SamplingError:
@@ -387,4 +402,4 @@ def _layout(
     if not values.any():
         raise SamplingError("weights: all are 0")
     total = int(np.broadcast_to(counts, values.shape).sum()) if clips_per_epoch is None else clips_per_epoch
-    return weighted(values, counts, buckets, total)
+    return weighted(values / values.max(), counts, buckets, total)  # tiny or huge ones keep their digits

@@ -8,20 +8,23 @@ alone (`IndexPolicy`), their times, or the key frames.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
-from vidprep.samplers import checks
+from vidprep.samplers import checks, compat
 from vidprep.samplers.draws import Draw, state_of
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
 from vidprep.timebase import IntArray, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vidprep.records import Timeline
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -84,9 +87,11 @@ class Policy(ABC):
         values["fill_value"] = checked if isinstance(self.fill_value, tuple | list) else checked[0]
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        if self.compat is not None:
+            compat.check_pair(self.name, self.compat)
         self._check()
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027 - most policies demand nothing more
         """What a policy demands of its parameters beyond INTEGERS and CHOICES."""
 
     @abstractmethod
@@ -97,18 +102,27 @@ class Policy(ABC):
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         """Where the frames of a clip should lie; low < high, 0 <= clip < _count."""
 
+    def _offered(self, timeline: Timeline, low: int, high: int) -> int:
+        own = compat.count(self, timeline, low, high) if self.compat else None
+        return self._count(timeline, low, high) if own is None else own
+
+    def _wanted(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
+        if self.compat:
+            return Places(compat.places(self, timeline, low, high, draw, clip))
+        return self._place(timeline, low, high, draw, clip)
+
     def num_clips(self, timeline: Timeline, within: Within | None = None) -> int:
         """How many clips the video gives: with pad="drop" only those that lie inside, which may be none."""
         if not (len(timeline.pts) if within is None else within[1] - within[0]):
             return 0
         low, high = _window(timeline, within)
-        count = self._count(timeline, low, high)
+        count = self._offered(timeline, low, high)
         while self.pad == "drop" and count and not self._fits(timeline, low, high, count - 1):
             count -= 1  # where clips differ at all, only the last ones run out
         return count
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        frames = self._place(timeline, low, high, Draw(0), clip).frames
+        frames = self._wanted(timeline, low, high, Draw(0), clip).frames
         return bool(len(frames) and frames.min() >= low and frames.max() < high)
 
     def choose(
@@ -126,11 +140,11 @@ class Policy(ABC):
             SamplingError: the video or range has no frame, there is no such clip, or pad forbids what it needs.
         """
         low, high = _window(timeline, within)
-        count = self._count(timeline, low, high)
+        count = self._offered(timeline, low, high)
         if not 0 <= clip < count:
             raise SamplingError(f"{self.name}: clip={clip}: the {high - low} frames give {count} clips")
         draw = Draw(state_of((*key, clip)))
-        places = self._place(timeline, low, high, draw, clip)
+        places = self._wanted(timeline, low, high, draw, clip)
         if self.snap:
             places = self._snapped(places, timeline, low, high)
         return self._spec(timeline, places, low, high)
@@ -212,6 +226,16 @@ class Policy(ABC):
         first, n = int(places.frames[0]), len(timeline.pts)
         can_say = self.pad in DALI_PADS and window == (0, n) and 0 <= first < n and places.stride is not None
         return FrameRange(first, len(places.frames), places.stride or 1, self.pad) if can_say else None
+
+    def dali_reader_kwargs(self) -> dict[str, Any]:
+        """Arguments of DALI's `fn.experimental.readers.video`, to go with the list that `vidprep export` writes.
+
+        Raises:
+            SamplingError: the reader cannot say what this policy takes.
+        """
+        from vidprep.samplers.dali import reader_kwargs
+
+        return reader_kwargs(self)
 
     def to_dict(self) -> dict[str, Any]:
         """{"name": ..., parameter: value, ...} as JSON holds it, what equals its default left out; `parse_policy` reads it back."""

@@ -9,14 +9,18 @@ that every rank gets as many (W − 1 repeats at most).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from vidprep.errors import SamplingError
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vidprep.timebase import IntArray
 
 __all__ = ["RankBatch", "num_batches", "rank_batches"]
 

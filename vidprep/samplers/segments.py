@@ -145,7 +145,9 @@ def read_segments(table: Any, videos: VideoCollection) -> Segments:
         unknown[row] = reason
     if wanted and len(unknown) == len(wanted):
         row = min(unknown)
-        raise SamplingError(f"clips: none of the {len(wanted)} rows can serve; row {row} ({wanted[row]!r}): {unknown[row]}")
+        raise SamplingError(
+            f"clips: none of the {len(wanted)} rows can serve; row {row} ({wanted[row]!r}): {unknown[row]}"
+        )
     rows = np.array([row for row in range(len(wanted)) if row not in unknown], dtype=np.int32)
     others = {name: values for name, values in columns.items() if name not in (key, START, END)}
     units = Units(count=len(rows), video=video[rows], within=within[rows], row=rows, columns=others)
@@ -175,7 +177,7 @@ def _name_tables(videos: VideoCollection, names: set[str]) -> list[dict[str, lis
     """For each way to name a video: the wanted names, and the videos that have them."""
     ways = (str, _path_of, lambda uri: PurePosixPath(uri).name, lambda uri: PurePosixPath(uri).stem)
     tables: list[dict[str, list[int]]] = []
-    uris = _uris(videos)
+    uris = [uri or "" for uri in _uris(videos)]
     for way in ways:
         table: dict[str, list[int]] = {}
         for place, uri in enumerate(uris):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import FloatArray, IntArray
+if TYPE_CHECKING:
+    from vidprep.timebase import FloatArray, IntArray
 
 __all__ = ["BoolArray", "DecodeSpec", "FillValue", "FrameRange"]
 
@@ -83,6 +84,12 @@ class DecodeSpec:
         """int64[F]: place of each frame in `unique_frames`, -1 = constant padding."""
         places = np.searchsorted(self.unique_frames, self.frame_index)
         return np.where(self.frame_index < 0, -1, places)
+
+    def dali_kwargs(self) -> dict[str, Any]:
+        """Arguments of DALI's `fn.decoders.video` for these frames; see `vidprep.samplers.dali`."""
+        from vidprep.samplers.dali import decoder_kwargs
+
+        return decoder_kwargs(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, as `vidprep sample --json` prints them; pts_seconds is None where constant padding."""

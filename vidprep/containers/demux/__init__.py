@@ -2,7 +2,7 @@
 
 The stream is also decoded once, as far as a budget goes: which packets give a picture, and in which order, is a matter
 of the bitstream where the container has no times, starts before the first key frame, or is damaged. Beyond the budget
-the container's times and key flags are believed, with a warning.
+the container's times and key flags are believed, with a warning, if it has any times.
 
 On an object store MPEG-TS and MPEG-PS are streamed whole by this; there is no index in them to go by.
 """
@@ -20,7 +20,7 @@ from vidprep.containers.demux.packets import DemuxedPacket, iter_packets, open_v
 from vidprep.containers.demux.pictures import PictureOrder
 from vidprep.containers.demux.ranges import PacketRanges
 from vidprep.containers.demux.times import MISSING, fill_missing, regular_times, unwrap_clock
-from vidprep.errors import NotMediaError, Reason
+from vidprep.errors import LimitError, NotMediaError, Reason
 from vidprep.records import Finding, ParsedVideo, SampleFlag, SampleTable
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
 
     Raises:
         ContainerError: not a video FFmpeg can open, or one without a packet or a picture.
-        LimitError: the file makes the demuxer read or give far more than its own size.
+        LimitError: the file makes the demuxer read or give far more than its own size, or has an order of pictures that
+            only decoding would tell, beyond the budget.
     """
     with open_video(read_at, size_bytes) as (container, stream):
         pictures = PictureOrder(stream, size_bytes)
@@ -81,7 +82,13 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
             rows.add(packet, pos if packet.pos is None else offset)
             pictures.feed(packet, row)
         pictures.feed(None, -1)
+        if not pictures.is_complete and _has_no_other_order(container, stream):
+            raise LimitError("too much to decode for the order of its pictures, which the container does not tell")
         return _assemble(container, stream, rows.columns(), pictures, ranges.is_contiguous, first)
+
+
+def _has_no_other_order(container: Any, stream: Any) -> bool:
+    return container_name(container) in _WITHOUT_TIMES and stream.codec_context.has_b_frames > 0
 
 
 def _assemble(

@@ -79,7 +79,7 @@ def stream_info(
         last_duration_ticks=last_duration,
         header_num_frames=stream.frames or None,
         header_fps=float(rate) if rate else facts.header_fps,
-        reorder_depth=context.has_b_frames if facts.reorder_depth is None else facts.reorder_depth,
+        reorder_depth=facts.reorder_depth if facts.reorder_depth is not None or context.has_b_frames else 0,
         nvdec=facts.nvdec,
         has_audio=bool(audios),
         audio_duration_seconds=_seconds(audios[0]) if audios else None,

@@ -9,7 +9,7 @@ import av
 #: Larger pictures are not decoded for their order's sake: a decoder keeps up to 17 of them.
 _MAX_PICTURE_PIXELS = 4096 * 2304
 #: Pixels that may be decoded, in all and for each byte of the file.
-_BASE_PIXELS, _PIXELS_PER_BYTE = 1 << 30, 1 << 10
+_BASE_PIXELS, _PIXELS_PER_BYTE = 1 << 29, 1 << 9
 #: What changes pixels only, neither order nor errors.
 _FAST = {"skip_loop_filter": "all"}
 

@@ -52,27 +52,32 @@ class Window:
 
     def get(self, offset: int, size: int) -> bytes:
         """`size` bytes from `offset`, fewer at the end of the file."""
+        data, begin = self.view(offset, size)
+        return data[begin : begin + size]
+
+    def view(self, offset: int, size: int) -> tuple[bytes, int]:
+        """A buffer, and where in it the byte at `offset` lies; `size` bytes follow, fewer at the end of the file."""
         begin = offset - self._start
         if begin < 0 or begin + size > len(self._data):
             self._data = self._read_at(offset, min(max(size, self.window_bytes), self.size_bytes - offset))
             self._start = offset
             begin = 0
-        return self._data[begin : begin + size]
+        return self._data, begin
 
 
 def top_boxes(window: Window) -> Iterator[TopBox]:
     """Boxes at the file's top level, in order, up to the first that cannot be one (size below its own header)."""
     position, size_bytes = 0, window.size_bytes
     while position + 8 <= size_bytes:
-        head = window.get(position, 16)
-        if len(head) < 8:
+        data, at = window.view(position, min(16, size_bytes - position))
+        if len(data) < at + 8:
             return
-        size, kind = _header(head)
+        size, kind = _header(data, at)
         body = position + 8
         if size == 1:
-            if len(head) < 16:
+            if len(data) < at + 16:
                 return
-            size, body = u64(head, 8)[0], position + 16
+            size, body = u64(data, at + 8)[0], position + 16
         elif size == 0:
             size = size_bytes - position
         end = position + size

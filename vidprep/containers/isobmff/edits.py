@@ -30,6 +30,8 @@ MAX_EDITS = 4096
 MAX_EDIT_WORK = 1 << 25
 #: The end of a segment without a stated length.
 _FOREVER = 1 << 62
+#: Times beyond this are nowhere; sums of them must stay within int64.
+_FAR = 1 << 60
 
 
 _KEY, _SHOWN, _DISPOSABLE = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.DISPOSABLE))
@@ -77,7 +79,9 @@ def read_edits(data: bytes, span: Span | None, movie_timescale: int, timescale: 
         notes.add("the movie has no timescale: its edit list is ignored", start)
         return []
     half = movie_timescale // 2
-    edits = [Edit((d * timescale + half) // movie_timescale, t, r) for d, t, r in record]
+    edits = [
+        Edit(min((d * timescale + half) // movie_timescale, _FAR), max(-_FAR, min(t, _FAR)), r) for d, t, r in record
+    ]
     if any(e.rate not in (0, 0x10000) for e in edits):
         notes.add("an edit has a rate other than 0 and 1: taken for 1", start)
     return edits
@@ -125,6 +129,8 @@ class _Cut(NamedTuple):
     pts: IntArray
     inside: npt.NDArray[np.bool_] | None
     """which are shown; None = all"""
+    earliest: int
+    """least pts of those shown"""
 
     def shown_pts(self) -> IntArray:
         return self.pts if self.inside is None else self.pts[self.inside]
@@ -148,7 +154,7 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
     room = max(MAX_REPEATED_ROWS, len(samples))
     most = min(MAX_EDITS, max(64, MAX_EDIT_WORK // len(samples)))
     for number, edit in enumerate(edits):
-        start, clock = clock, clock + edit.duration
+        start, clock = clock, min(clock + edit.duration, _FAR)
         if edit.media_time == -1:
             lead += edit.duration if not cuts else 0
             continue
@@ -169,8 +175,9 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     begin = edit.media_time
     if edit.rate == 0:
         return _dwell(samples, pts, begin, start)
-    if pts.min() >= begin and pts.max() < end:
-        return _Cut(0, len(pts), pts + start if start else pts, None)
+    earliest = int(pts.min())
+    if earliest >= begin and int(pts.max()) < end:
+        return _Cut(0, len(pts), pts + start if start else pts, None, earliest + start)
     first = _covering_key(samples, pts, begin)
     inside = (pts[first:] >= begin) & (pts[first:] < end)
     reach = _reach(samples, pts, first, end)
@@ -180,7 +187,8 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     stop = first + int(shown[-1]) + 1
     origin = int(samples.dts[first + int(shown[0])])
     inside = inside[: stop - first]
-    return _Cut(first, stop, pts[first:stop] + (start - origin), None if inside.all() else inside)
+    moved = pts[first:stop] + (start - origin)
+    return _Cut(first, stop, moved, None if inside.all() else inside, int(moved[inside].min()))
 
 
 def _covering_key(samples: Samples, pts: IntArray, begin: int) -> int:
@@ -214,18 +222,17 @@ def _dwell(samples: Samples, pts: IntArray, begin: int, start: int) -> _Cut | No
     first = min(_covering_key(samples, pts, begin), row)
     inside = np.zeros(row + 1 - first, np.bool_)
     inside[-1] = True
-    return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside)
+    return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside, start)
 
 
 def _late_start(cuts: list[_Cut], lead: int) -> int:
     """Ticks by which the first frame would come too late, because its sample is decoded before it is shown."""
     lowest = -1
     for cut in cuts:
-        times = cut.shown_pts()
-        earliest = int(times.min())
-        if earliest >= 0:
-            lowest = earliest if lowest < 0 else min(lowest, earliest)
+        if cut.earliest >= 0:
+            lowest = cut.earliest if lowest < 0 else min(lowest, cut.earliest)
         else:  # FFmpeg starts over after each negative time
+            times = cut.shown_pts()
             after = times[int((times < 0).nonzero()[0][-1]) + 1 :]
             lowest = int(after.min()) if len(after) else -1
     return max(lowest - lead, 0)

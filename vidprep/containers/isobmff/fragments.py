@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.isobmff.boxes import FRAGMENT_BYTES, children, i32, top_boxes, u32, u64
+from vidprep.containers.isobmff.boxes import FRAGMENT_BYTES, children, i32, u32, u64
 from vidprep.containers.isobmff.tables import Notes, Samples
 from vidprep.errors import Reason
 
@@ -37,18 +37,12 @@ class Defaults(NamedTuple):
     flags: int
 
 
-class Run(NamedTuple):
-    """One trun, decoded."""
-
-    offset: IntArray
-    size: IntArray
-    dts: IntArray
-    duration: IntArray
-    composition: IntArray
-    flags: IntArray
-    entry: int
-    overlaps: bool
-    """starts at or before the last sample of the run before"""
+#: Columns of a block of decoded samples, int64[count, 8].
+_COLUMNS = ("offset", "size", "dts", "duration", "composition", "flags", "entry", "overlaps")
+#: Runs up to this long are decoded in plain Python, which starts faster than numpy.
+_SHORT_RUN = 6
+#: Offsets and times beyond this are nowhere; sums of them must stay within int64.
+_FAR = 1 << 60
 
 
 def read_defaults(data: bytes, mvex: Boxes, track_id: int) -> Defaults:
@@ -70,9 +64,10 @@ class FragmentReader:
         self.room = size_bytes
         """samples that may still come: each takes a byte at least"""
         self.size_bytes = size_bytes
-        self.runs: list[Run] = []
         self.warnings: list[Finding] = []
-        self._last_dts: int | None = None
+        self._short: list[tuple[int, ...]] = []
+        self._blocks: list[IntArray] = []
+        self._last_dts = -_FAR
 
     def read(self, window: Window, boxes: Iterable[TopBox]) -> None:
         """Walk the top level boxes and decode every moof."""
@@ -104,7 +99,7 @@ class FragmentReader:
             return implicit
         base = moof if flags & _BASE_IS_MOOF else implicit
         if flags & _BASE_DATA_OFFSET:
-            base, position = u64(data, position)[0], position + 8
+            base, position = min(u64(data, position)[0], _FAR), position + 8
         values = list(self.defaults)
         for index, bit in enumerate((_DESCRIPTION, _DURATION, _SIZE, _FLAGS)):
             if flags & bit:
@@ -117,30 +112,21 @@ class FragmentReader:
     def _decode_time(self, data: bytes, traf: Boxes) -> None:
         start, end = traf.get(b"tfdt", ((0, 0),))[0]
         if end - start >= 12 and data[start] == 1:
-            time = u64(data, start + 4)[0]
-            self.clock = time if time < 1 << 62 else self.clock
+            self.clock = min(u64(data, start + 4)[0], _FAR)
         elif end - start >= 8:
             self.clock = u32(data, start + 4)[0]
 
     def _truns(self, data: bytes, traf: Boxes, base: int, defaults: Defaults, mine: bool, notes: Notes) -> int:
         position = base
-        previous = self._last_dts
         for start, end in traf.get(b"trun", ()):
-            if end - start < 8:
-                continue
-            run, position = self._trun(data, start, end, base, position, defaults, mine, notes)
-            if run is not None:
-                overlaps = previous is not None and int(run.dts[0]) <= previous
-                self.runs.append(run._replace(overlaps=overlaps))
-                previous = self._last_dts = int(run.dts[-1])
-                if self.room <= 0:
-                    break
+            if end - start >= 8 and self.room > 0:
+                position = self._trun(data, start, end, base, position, defaults, mine, notes)
         return position
 
     def _trun(
         self, data: bytes, start: int, end: int, base: int, position: int, defaults: Defaults, mine: bool, notes: Notes
-    ) -> tuple[Run | None, int]:
-        """One run, and where its data ends."""
+    ) -> int:
+        """Decode one run; returns where its data ends."""
         flags, count = u32(data, start)[0] & 0xFFFFFF, u32(data, start + 4)[0]
         at = start + 8
         if flags & _RUN_OFFSET and end - at >= 4:
@@ -151,25 +137,93 @@ class FragmentReader:
         width = (flags >> 8 & 15).bit_count()
         count = self._believable(count, end - at, width, bool(flags & _RUN_SIZE), defaults.size, start, notes)
         if count <= 0:
-            return None, position
-        if not mine and not flags & _RUN_SIZE:
-            return None, position + count * defaults.size
-        columns = _columns(data, at, count, width, flags, defaults)
-        if mine:
-            duration, size, sample_flags, composition = columns
-            if first_flags is not None:
-                sample_flags = sample_flags.copy()
-                sample_flags[0] = first_flags
-            ends = np.cumsum(size)
-            times = np.cumsum(duration)
-            run = Run(
-                position + ends - size, size, self.clock + times - duration, duration, composition, sample_flags,
-                defaults.entry, False,
-            )  # fmt: skip
-            self.clock += int(times[-1])
-            self.room -= count
-            return run, position + int(ends[-1])
-        return None, position + int(columns[1].sum())
+            return position
+        if not mine:
+            sizes = _columns(data, at, count, flags, defaults)[1] if flags & _RUN_SIZE else None
+            return position + (count * defaults.size if sizes is None else int(sizes.sum()))
+        self.room -= count
+        decode = self._decode_short if count <= _SHORT_RUN else self._decode_long
+        return decode(data, at, count, flags, first_flags, position, defaults)
+
+    def _decode_short(
+        self,
+        data: bytes,
+        at: int,
+        count: int,
+        flags: int,
+        first: int | None,
+        position: int,
+        start: Defaults,
+    ) -> int:
+        fields = [bool(flags & bit) for bit in _RUN_FIELDS]
+        last = self._last_dts
+        for number in range(count):
+            values = [start.duration, start.size, start.flags, 0]
+            for index in range(4):
+                if fields[index]:
+                    values[index] = (i32 if index == 3 else u32)(data, at)[0]
+                    at += 4
+            duration, size, sample_flags, composition = values
+            if number == 0 and first is not None:
+                sample_flags = first
+            self._short.append(
+                (position, size, self.clock, duration, composition, sample_flags, start.entry, self.clock <= last)
+            )
+            self._last_dts = self.clock
+            position += size
+            self.clock += duration
+        return position
+
+    def _decode_long(
+        self,
+        data: bytes,
+        at: int,
+        count: int,
+        flags: int,
+        first: int | None,
+        position: int,
+        start: Defaults,
+    ) -> int:
+        block = np.empty((count, len(_COLUMNS)), np.int64)
+        duration, size, sample_flags, composition = _columns(data, at, count, flags, start)
+        ends, times = size.cumsum(), duration.cumsum()
+        dts = self.clock + times - duration
+        for index, column in enumerate((position + ends - size, size, dts, duration, composition, sample_flags)):
+            block[:, index] = column
+        if first is not None:
+            block[0, 5] = first
+        block[:, 6] = start.entry
+        block[:, 7] = dts <= self._last_dts
+        self._flush()
+        self._blocks.append(block)
+        self._last_dts = int(dts[-1])
+        self.clock += int(times[-1])
+        return position + int(ends[-1])
+
+    def _flush(self) -> None:
+        if self._short:
+            self._blocks.append(np.array(self._short, np.int64))
+            self._short = []
+
+    def samples(self) -> tuple[Samples, IntArray] | None:
+        """All runs as one table, and the rows that FFmpeg discards: decoded no later than the run before ended."""
+        self._flush()
+        if not self._blocks:
+            return None
+        columns = dict(zip(_COLUMNS, np.concatenate(self._blocks).T, strict=True))
+        flags = columns["flags"]
+        samples = Samples(
+            offset=np.ascontiguousarray(columns["offset"]),
+            size=np.ascontiguousarray(columns["size"]),
+            dts=np.ascontiguousarray(columns["dts"]),
+            duration=columns["duration"],
+            composition=columns["composition"],
+            key=(flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
+            disposable=(flags & _DEPENDED_ON_MASK) == _DEPENDED_ON_BY_NONE,
+            entry=columns["entry"],
+            claimed=0,
+        )
+        return samples, columns["overlaps"].nonzero()[0]
 
     def _believable(
         self, count: int, held_bytes: int, width: int, sized: bool, default_size: int, start: int, notes: Notes
@@ -185,8 +239,9 @@ class FragmentReader:
         return count
 
 
-def _columns(data: bytes, at: int, count: int, width: int, flags: int, defaults: Defaults) -> list[IntArray]:
+def _columns(data: bytes, at: int, count: int, flags: int, defaults: Defaults) -> list[IntArray]:
     """duration, size, flags, composition of each sample as int64."""
+    width = (flags >> 8 & 15).bit_count()
     table = np.frombuffer(data, ">u4", count * width, at).reshape(count, width) if width else None
     columns: list[IntArray] = []
     column = 0
@@ -198,36 +253,3 @@ def _columns(data: bytes, at: int, count: int, width: int, flags: int, defaults:
         else:
             columns.append(np.full(count, default, np.int64))
     return columns
-
-
-def join_runs(runs: list[Run]) -> tuple[Samples, IntArray]:
-    """All runs as one table, and the rows that overlap in time with what came before (FFmpeg discards those)."""
-    counts = [len(run.size) for run in runs]
-    flags = np.concatenate([run.flags for run in runs])
-    dts = np.concatenate([run.dts for run in runs])
-    samples = Samples(
-        offset=np.concatenate([run.offset for run in runs]),
-        size=np.concatenate([run.size for run in runs]),
-        dts=dts,
-        duration=np.concatenate([run.duration for run in runs]),
-        composition=np.concatenate([run.composition for run in runs]),
-        key=(flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
-        disposable=(flags & _DEPENDED_ON_MASK) == _DEPENDED_ON_BY_NONE,
-        entry=np.repeat(np.array([run.entry for run in runs], np.int64), counts),
-        claimed=0,
-    )
-    return samples, _overlapping(runs, counts)
-
-
-def _overlapping(runs: list[Run], counts: list[int]) -> IntArray:
-    """Rows that are decoded no later than the last sample of the run before theirs."""
-    rows = [np.zeros(0, np.int64)]
-    first = 0
-    for index, (run, count) in enumerate(zip(runs, counts, strict=True)):
-        if run.overlaps:
-            rows.append(first + np.flatnonzero(run.dts <= int(runs[index - 1].dts[-1])))
-        first += count
-    return np.concatenate(rows)
-
-
-__all__ = ["Defaults", "FragmentReader", "Run", "join_runs", "read_defaults", "top_boxes"]

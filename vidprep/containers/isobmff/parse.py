@@ -12,7 +12,7 @@ from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import Totals, stream_info
 from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
-from vidprep.containers.isobmff.rows import RowTable, joined, run_rows, sample_table, sound_rows, table_rows
+from vidprep.containers.isobmff.rows import RowTable, fragment_rows, joined, sample_table, sound_rows, table_rows
 from vidprep.containers.isobmff.tables import Notes, read_samples
 from vidprep.containers.isobmff.tracks import (
     choose_track,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vidprep.containers.isobmff.boxes import Boxes
     from vidprep.containers.isobmff.edits import Edit
     from vidprep.containers.isobmff.entries import Entry
-    from vidprep.containers.isobmff.fragments import Defaults, Run
+    from vidprep.containers.isobmff.fragments import Defaults
     from vidprep.containers.isobmff.tables import Samples
     from vidprep.containers.isobmff.tracks import Movie, Track
     from vidprep.records import ReadAt
@@ -67,15 +67,15 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
     rows = table_rows(samples, film.edits, notes)
-    runs: list[Run] = []
+    scanned = None
     if film.fragmented or len(samples) == 0:
         reader = FragmentReader(film.track.track_id, film.defaults(), _end_of(samples), size_bytes)
         reader.read(window, found.fragments)
         reader.read(window, boxes)
         notes.found += reader.warnings
-        runs = reader.runs
-        rows = joined(rows, run_rows(runs, film.edits)) if runs else rows
-    return _finish(film, rows, samples.claimed or None, size_bytes, notes, "scan" if runs else "header")
+        scanned = reader.samples()
+        rows = joined(rows, fragment_rows(*scanned, film.edits)) if scanned else rows
+    return _finish(film, rows, samples.claimed or None, size_bytes, notes, "scan" if scanned else "header")
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vidprep.containers.isobmff.edits import apply_edits, time_offset
-from vidprep.containers.isobmff.fragments import join_runs
 from vidprep.containers.isobmff.tables import Notes
 from vidprep.errors import Reason
 from vidprep.records import SampleFlag, SampleTable
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vidprep.containers.isobmff.edits import Edit
-    from vidprep.containers.isobmff.fragments import Run
     from vidprep.containers.isobmff.tables import Samples
     from vidprep.timebase import IntArray
 
@@ -67,9 +65,8 @@ def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
     )
 
 
-def run_rows(runs: list[Run], edits: list[Edit]) -> RowTable:
-    """Rows of fragments. As in FFmpeg the edit list only moves their times; no row is hidden but overlapping ones."""
-    samples, overlapping = join_runs(runs)
+def fragment_rows(samples: Samples, overlapping: IntArray, edits: list[Edit]) -> RowTable:
+    """Rows of fragments. As in FFmpeg the edit list only moves their times; only overlapping rows are hidden."""
     rows = table_rows(samples, [], Notes(0))
     rows.pts = rows.pts - time_offset(edits)
     rows.flags[overlapping] &= ~np.uint8(SampleFlag.SHOWN)
@@ -105,6 +102,8 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
         rows = rows.take(rows.size > 0)
         if len(rows) == 0:
             return rows
+    if int(rows.offset.min()) >= 0 and int(rows.offset.max()) + int(rows.size.max()) <= size_bytes:
+        return rows
     ends = rows.offset + rows.size
     if int(rows.offset.min()) >= 0 and int(ends.max()) <= size_bytes:
         return rows
@@ -151,4 +150,4 @@ def _segment_order(rows: RowTable) -> IntArray | None:
     return None if in_order else order
 
 
-__all__ = ["RowTable", "joined", "run_rows", "sample_table", "sound_rows", "table_rows"]
+__all__ = ["RowTable", "fragment_rows", "joined", "sample_table", "sound_rows", "table_rows"]

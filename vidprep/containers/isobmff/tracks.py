@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import atan2, degrees, hypot
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: A compressed movie box may not grow beyond this.
 MAX_INFLATED_BYTES = 32 << 20
+#: Tracks of one movie that are looked at.
+MAX_TRACKS = 4096
 _VIDEO_HANDLERS = frozenset({b"vide", b"pict"})
 _IDENTITY = (0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 _IDENTITY_BYTES = b"".join(value.to_bytes(4, "big") for value in _IDENTITY)
@@ -75,8 +78,8 @@ def read_movie(data: bytes, body: Span, base: int) -> Movie:
     timescale, matrix = _movie_header(data, boxes)
     covers = _cover_places(data, boxes)
     tracks = [
-        _read_track(data, span, index + sum(place < span[0] for place in covers))
-        for index, span in enumerate(boxes.get(b"trak", ()))
+        _read_track(data, span, index + bisect_left(covers, span[0]))
+        for index, span in enumerate(boxes.get(b"trak", ())[:MAX_TRACKS])
     ]
     return Movie(data=data, boxes=boxes, timescale=timescale, matrix=matrix, tracks=tracks, covers=len(covers))
 
@@ -114,6 +117,8 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
     """Where the attached pictures of moov/udta/meta/ilst/covr lie in the buffer."""
     places: list[int] = []
     for udta in boxes.get(b"udta", ()):
+        if data.find(b"covr", *udta) < 0:
+            continue
         for start, end in children(data, *udta).get(b"meta", ()):
             full = 4 if data[start : start + 4] == b"\0\0\0\0" else 0
             for cover in path(data, (start + full, end), b"ilst").get(b"covr", ()):
@@ -121,7 +126,7 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
                     at for at, stop in children(data, *cover).get(b"data", ())
                     if stop - at > 8 and u32(data, at)[0] in _COVER_TYPES
                 ]  # fmt: skip
-    return places
+    return sorted(places)
 
 
 def _read_track(data: bytes, span: Span, stream_index: int) -> Track:
@@ -171,8 +176,9 @@ def choose_track(movie: Movie) -> tuple[Track, list[Track]]:
     if not films:
         what = "only attached pictures" if video or movie.covers else f"{len(movie.tracks)} tracks, none of them video"
         raise NotMediaError(f"no video stream: {what}", reason=Reason.NO_VIDEO_STREAM)
-    fragmented = b"mvex" in movie.boxes
-    film = films[0] if fragmented else next((t for t in films if _has_samples(movie.data, t)), films[0])
+    film = films[0]
+    if len(films) > 1 and b"mvex" not in movie.boxes:
+        film = next((track for track in films if _has_samples(movie.data, track)), film)
     return film, [track for track in video if track is not film]
 
 

@@ -14,7 +14,7 @@ from vidprep.containers.matroska import ids
 from vidprep.containers.matroska.blocks import KEY, NUM_COLUMNS, OFFSET, SIZE, Walk
 from vidprep.containers.matroska.ebml import Window, flatten, next_id, text, uint
 from vidprep.containers.matroska.timing import row_times
-from vidprep.containers.matroska.tracks import Track, read_tracks
+from vidprep.containers.matroska.tracks import INTRA_ONLY, Track, read_tracks
 from vidprep.containers.matroska.visible import shown_rows
 from vidprep.errors import (
     MalformedContainerError,
@@ -89,7 +89,8 @@ def _assemble(
 ) -> ParsedVideo:
     times = row_times(columns, walk.cluster_rows, video, header.ns_per_tick)
     shown = shown_rows(read_at, video.codec or "", columns)
-    flags = (columns[KEY] * SampleFlag.KEY + shown * SampleFlag.SHOWN).astype(np.uint8)
+    key = columns[KEY] | (video.codec in INTRA_ONLY)
+    flags = (key * SampleFlag.KEY + shown * SampleFlag.SHOWN).astype(np.uint8)
     order = None if times.order is None else times.order[shown[times.order]]
     table = SampleTable(offset=columns[OFFSET], size=columns[SIZE], pts=times.pts, flags=flags, order=order)
     last = int(times.duration[table.frame_rows[-1]]) if table.num_frames else 0
@@ -113,7 +114,7 @@ def _read_header(window: Window) -> _Header:
         raise NotMediaError(f"an EBML header, but of DocType {doc_type!r}", offset=0)
     position, size_bytes = ebml.end, window.size_bytes
     tracks: list[Track] = []
-    scale, body, segment_end, num_resyncs = 1_000_000, -1, 0, 0
+    scale, body, segment_end, num_resyncs, is_cut = 1_000_000, -1, 0, 0, False
     while 0 <= position < size_bytes and not (tracks and body >= 0):
         found = window.element(position)
         if found.id == ids.SEGMENT:
@@ -124,6 +125,7 @@ def _read_header(window: Window) -> _Header:
             body = position
         known = found.id in ids.KNOWN or window.lands_well(found, ids.KNOWN)
         if not known or found.end is None or found.end > size_bytes:
+            is_cut |= known and found.end is not None
             num_resyncs += 1
             position = next_id(window, position + 1, _LANDMARKS) if num_resyncs < _MAX_RESYNCS else -1
             continue
@@ -134,7 +136,7 @@ def _read_header(window: Window) -> _Header:
             tracks = read_tracks(_payload(window, found.start, found.end))
         position = found.end
     if not tracks:
-        raise _no_tracks(position, size_bytes)
+        raise _no_tracks(is_cut or position >= size_bytes, size_bytes)
     return _Header(
         doc_type=doc_type,
         tracks=tracks,
@@ -144,8 +146,8 @@ def _read_header(window: Window) -> _Header:
     )
 
 
-def _no_tracks(position: int, size_bytes: int) -> MalformedContainerError | TruncatedContainerError:
-    if position >= size_bytes:
+def _no_tracks(is_cut: bool, size_bytes: int) -> MalformedContainerError | TruncatedContainerError:
+    if is_cut:
         return TruncatedContainerError("the file ends before its Tracks element", offset=size_bytes)
     return MalformedContainerError("an element that cannot be passed, and no Tracks element behind it")
 

@@ -77,7 +77,9 @@ class Walk:
 
     def _other(self, found: Element) -> None:
         """Enter, read or pass one element; `_position` moves behind what was dealt with."""
-        if found.id not in ids.KNOWN and not self._window.lands_well(found, ids.KNOWN):
+        if found.id in ids.ANYWHERE and found.end is not None and found.end <= self._limit:
+            self._position = found.end
+        elif found.id not in ids.KNOWN and not self._window.lands_well(found, ids.KNOWN):
             self._resync("no Matroska element starts here")
         elif found.id in (ids.SEGMENT, ids.CLUSTER):
             self._enter(found)
@@ -115,6 +117,7 @@ class Walk:
         while position < end:
             found = self._window.element(position)
             if not found.id or found.end is None or found.end > end:
+                key = False
                 self._find(Reason.CORRUPT_TABLE, "a block group holds an element that does not end in it", position)
                 break
             if found.id == ids.BLOCK:
@@ -157,6 +160,8 @@ class Walk:
             self._find(Reason.CORRUPT_TABLE, "the lace sizes do not fit into their block, which is left out", offset)
             return
         skip, sizes = laces
+        if not any(sizes):
+            return
         offset += skip
         for lace, size in enumerate(sizes):
             if size:

@@ -107,13 +107,13 @@ def children(data: bytes) -> Iterator[tuple[int, bytes]]:
         position = found.end
 
 
-def flatten(data: bytes, masters: Collection[int]) -> dict[int, bytes]:
+def flatten(data: bytes, masters: Collection[int], *, max_depth: int = 4) -> dict[int, bytes]:
     """Payload by id of all elements below a master, those inside `masters` included; the last of an id counts."""
     fields: dict[int, bytes] = {}
     for name, payload in children(data):
         fields[name] = payload
-        if name in masters:
-            fields |= flatten(payload, masters)
+        if name in masters and max_depth:
+            fields |= flatten(payload, masters, max_depth=max_depth - 1)
     return fields
 
 

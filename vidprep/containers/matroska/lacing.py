@@ -48,6 +48,8 @@ def _xiph(data: bytes, count: int, _block_bytes: int) -> tuple[int, list[int]]:
 
 
 def _fixed(_data: bytes, count: int, block_bytes: int) -> tuple[int, list[int]]:
+    if block_bytes <= count:
+        raise IndexError
     return 1, [(block_bytes - 1) // count] * count
 
 

@@ -43,6 +43,8 @@ _BITMAP_HEADER_BYTES = 40
 #: Codecs whose pictures are shown in the order in which they are coded.
 CODED_ORDER = frozenset({"vp8", "vp9", "av1", "mjpeg", "ffv1", "theora", "huffyuv", "ffvhuff", "msmpeg4v1",
                          "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2"})  # fmt: skip
+#: Codecs whose pictures all stand alone, whatever the blocks say.
+INTRA_ONLY = frozenset({"mjpeg", "huffyuv", "ffvhuff"})
 
 _VIDEO, _AUDIO = 1, 2
 #: TrackTypes that FFmpeg makes a stream of: video, audio, subtitle, metadata.

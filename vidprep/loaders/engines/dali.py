@@ -3,8 +3,9 @@
 What DALI 2.4 does that must be worked around: it decodes from the first frame whatever is asked (the cut starts at the
 key frame); it decodes each repeat again (only distinct frames are asked); where fewer pictures come than the header
 counts it returns unwritten or stale memory (only indices of pictures that the packets show are asked, and pictures
-that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says
-(corrected by a matrix, or refused); some arguments end the process (they are checked before).
+that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says, and
+interpolates chroma in another way (`dali_planes` goes back to the decoded picture); some arguments end the process
+(they are never passed).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidprep.errors import DecodeError
-from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE, LUMA_WEIGHTS, correction
+from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
+from vidprep.loaders.engines.dali_planes import planes_of
 from vidprep.loaders.engines.leading import without_leading
+from vidprep.loaders.engines.rgb import surface_to_rgb
 from vidprep.loaders.mp4_writer import cut_to_mp4
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
@@ -30,11 +33,10 @@ CPU_CODECS = frozenset({"vp8", "vp9", "mjpeg"})
 #: Codecs that `device="mixed"` decodes, as far as the GPU's NVDEC does.
 GPU_CODECS = frozenset({"h264", "hevc", "vp8", "vp9", "av1", "mpeg4"})
 
-#: DALI converts with the BT.601 matrix, and takes the range from the stream.
-DALI_MATRIX = "bt601"
-
-#: A matrix that differs from DALI's by less than this is the same.
-SAME_MATRIX = 1e-6
+#: Codes of colour matrices (ITU-T H.273, table 4).
+H273_MATRICES = {
+    "bt709": 1, "fcc": 4, "bt470bg": 5, "bt601": 6, "smpte170m": 6, "smpte240m": 7, "bt2020": 9, "bt2020nc": 9,
+}  # fmt: skip
 
 
 def refusal(info: StreamInfo, device: str) -> str | None:
@@ -44,14 +46,14 @@ def refusal(info: StreamInfo, device: str) -> str | None:
         return f"DALI on {device} decodes {', '.join(sorted(codecs))}, not {info.codec}"
     if (info.bit_depth or 8) != 8:
         return f"DALI cuts {info.bit_depth}-bit pictures to 8 bits"
-    if info.chroma not in (None, "4:2:0") and device != "cpu":
-        return f"DALI on a GPU does not decode chroma {info.chroma}"
+    if info.chroma not in (None, "4:2:0"):
+        return f"DALI's RGB of chroma {info.chroma} cannot be made right"
     if info.interlaced and device != "cpu":
         return "interlaced pictures would be deinterlaced"
-    if (info.colour_matrix or DEFAULT_MATRIX) not in LUMA_WEIGHTS:
+    if (info.colour_matrix or DEFAULT_MATRIX) not in H273_MATRICES:
         return f"colour matrix {info.colour_matrix} is not one that DALI's RGB can be corrected to"
-    if device != "cpu" and (info.width % 2 or info.height % 2):
-        return "DALI's GPU conversion writes pairs of pixels, the size is odd"
+    if device != "cpu" and (info.height % 2 or info.width % 2):
+        return f"DALI's GPU conversion writes pairs of pixels, the size is odd: {info.width}x{info.height}"
     return None
 
 
@@ -86,14 +88,16 @@ class DaliEngine:
         if reason is not None:
             raise DecodeError(f"{reason}; use the cpu engine", uri=cut.uri)
         if len(cut.frames) == 0:
-            return np.zeros((0, info.height, info.width, 3), np.uint8)
+            return self._nothing(info)
         file, places = cut_to_mp4(without_leading(cut))
         pictures = self._run(cut, file, places.astype(np.int32))
         if tuple(pictures.shape) != (len(cut.frames), info.height, info.width, 3):
             raise DecodeError(
                 f"DALI returned {tuple(pictures.shape)}, the video is {info.width}x{info.height}", uri=cut.uri
             )  # fmt: skip
-        return _recoloured(pictures, info)
+        if self._device == "cpu":
+            return _recoloured(pictures, info)
+        return _recoloured_on_gpu(pictures, info, self._device)
 
     def close(self) -> None:
         """Free DALI's memory."""
@@ -113,7 +117,15 @@ class DaliEngine:
                 raise DecodeError(
                     f"DALI: {_cause(error)}", uri=cut.uri, frame_index=int(cut.frames[0])
                 ) from error  # fmt: skip
-        return _owned(out)
+        return np.asarray(out.as_cpu().as_tensor())[0]
+
+    def _nothing(self, info: StreamInfo) -> Any:
+        pictures = np.zeros((0, info.height, info.width, 3), np.uint8)
+        if self._device == "cpu":
+            return pictures
+        import torch
+
+        return torch.from_numpy(pictures).to(self._device)
 
     def _built(self) -> Any:
         dali = self._dali
@@ -135,16 +147,6 @@ class DaliEngine:
         return pipe
 
 
-def _owned(batch: Any) -> Any:
-    """The only sample, as numpy or torch."""
-    tensor = batch.as_tensor()
-    if hasattr(batch, "as_cpu"):
-        import torch
-
-        return torch.from_dlpack(tensor)[0]
-    return np.asarray(tensor)[0]
-
-
 def _cause(error: BaseException) -> str:
     """DALI's own words, in one line: the part after the operator's trace."""
     text = str(error)
@@ -155,14 +157,42 @@ def _cause(error: BaseException) -> str:
 
 
 def _recoloured(pictures: Any, info: StreamInfo) -> Any:
-    """From the BT.601 matrix, which DALI used, to the stream's own."""
-    matrix = info.colour_matrix or DEFAULT_MATRIX
-    table = correction(DALI_MATRIX, matrix, info.colour_range or DEFAULT_RANGE)
-    if np.abs(table - np.eye(3)).max() < SAME_MATRIX:
-        return pictures
-    if isinstance(pictures, np.ndarray):
-        return np.clip(np.rint(pictures.astype(np.float32) @ table.T), 0, 255).astype(np.uint8)
+    """(F, H, W, 3) numpy from DALI's CPU decoder, as every engine converts it."""
+    from vidprep.loaders.engines.colour import RgbConverter
+
+    convert = RgbConverter()
+    out = np.empty_like(pictures)
+    for place, picture in enumerate(pictures):
+        out[place] = convert(_frame(planes_of(picture, _range(info), device="cpu"), info))
+    return out
+
+
+def _recoloured_on_gpu(pictures: Any, info: StreamInfo, device: str) -> Any:
+    """(F, H, W, 3) numpy from DALI's GPU decoder → torch, as every engine converts it."""
     import torch
 
-    fixed = pictures.float() @ torch.from_numpy(table.T.copy()).to(pictures.device)
-    return fixed.round_().clamp_(0, 255).to(torch.uint8)
+    height, width = info.height, info.width  # both even
+    surfaces = np.empty((len(pictures), height * 3 // 2, width), np.uint8)
+    for surface, picture in zip(surfaces, pictures, strict=True):
+        surface[:height], surface[height:, 0::2], surface[height:, 1::2] = planes_of(
+            picture, _range(info), device=device
+        )
+    return surface_to_rgb(torch.from_numpy(surfaces).to(device), info)
+
+
+def _range(info: StreamInfo) -> str:
+    return info.colour_range or ("full" if (info.pix_fmt or "").startswith("yuvj") else DEFAULT_RANGE)
+
+
+def _frame(planes: tuple[Any, Any, Any], info: StreamInfo) -> Any:
+    """The picture as FFmpeg holds it, tagged."""
+    import av
+
+    frame = av.VideoFrame(planes[0].shape[1], planes[0].shape[0], "yuv420p")
+    for target, plane in zip(frame.planes, planes, strict=True):
+        lines = np.zeros((target.height, target.line_size), np.uint8)
+        lines[:, : plane.shape[1]] = plane
+        target.update(lines.tobytes())
+    frame.colorspace = H273_MATRICES[info.colour_matrix or DEFAULT_MATRIX]
+    frame.color_range = 2 if _range(info) == "full" else 1
+    return frame

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def without_leading(cut: Cut) -> Cut:
-    """The cut less the pictures that cannot be decoded from its key frames: some decoders leave them out, some do not."""
+    """The cut less what cannot be decoded from its key frames: some decoders leave such pictures out, some do not."""
     if not cut.leading_rows:
         return cut
     kept = [place for place, packet in enumerate(cut.packets) if packet.row not in cut.leading_rows]

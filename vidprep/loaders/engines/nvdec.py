@@ -20,7 +20,7 @@ import numpy as np
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
-from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
+from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
 from vidprep.loaders.packet_forms import elementary_packets
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ CODECS = {
     "mpeg4": ("MPEG4", (8,)),
 }
 
+#: Pixel formats that a session's surfaces can hold → bits.
+PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
+
 
 class StreamKind(NamedTuple):
     """What one decoder session serves. A session that meets another size returns wrong pixels without an error."""
@@ -57,10 +60,12 @@ def unsupported_reason(info: StreamInfo) -> str | None:
     """Why this stream goes to the cpu engine, or None."""
     if info.codec not in CODECS:
         return f"NVDEC does not decode {info.codec}"
-    if info.chroma not in (None, "4:2:0"):
-        return f"chroma {info.chroma} of {info.codec}"
-    if (info.bit_depth or 8) not in CODECS[info.codec][1]:
-        return f"{info.bit_depth}-bit {info.codec}"
+    if info.chroma not in (None, "4:2:0") or (info.pix_fmt and info.pix_fmt not in PIXEL_FORMATS):
+        return f"{info.pix_fmt or info.chroma} {info.codec}"
+    if _bit_depth(info) not in CODECS[info.codec][1]:
+        return f"{_bit_depth(info)}-bit {info.codec}"
+    if info.height % 2:
+        return "odd height: PyNvVideoCodec's surface lacks the last chroma row"
     if info.interlaced:
         return "interlaced pictures would be deinterlaced"
     return None
@@ -92,6 +97,7 @@ class NvdecEngine:
         self.num_decoders = num_decoders
         self._context = _primary_context(torch, self._device)
         self._colour_default = colour_default
+        warm_up(self._device)
         self._pool: DecoderPool[StreamKind, _Session] = DecoderPool(self._new_session, num_decoders)
         self._fallback: Any = None
         self._counting = threading.Lock()
@@ -112,8 +118,21 @@ class NvdecEngine:
         return self._decode_on_gpu(cut)
 
     def close(self) -> None:
-        """Drop the decoders."""
+        """Drop the decoders and give torch's idle memory back to the GPU."""
+        import torch
+
         self._pool.close()
+        torch.cuda.empty_cache()
+
+    def counts(self) -> dict[str, Any]:
+        """What the engine did so far: pictures, fallbacks by reason, sessions made, given up and alive."""
+        return {
+            "pictures": self.num_pictures,
+            "fallbacks": dict(self.fallbacks),
+            "sessions_made": self._pool.num_created,
+            "sessions_evicted": self._pool.num_evicted,
+            "sessions_alive": self._pool.num_alive,
+        }
 
     @property
     def num_fallbacks(self) -> int:
@@ -148,10 +167,14 @@ class NvdecEngine:
         return _Session(self._nvc, self._device, self._context, kind)
 
 
+def _bit_depth(info: StreamInfo) -> int:
+    return info.bit_depth or PIXEL_FORMATS.get(info.pix_fmt or "", 8)
+
+
 def _kind(info: StreamInfo) -> StreamKind:
     return StreamKind(
         codec=info.codec,
-        bit_depth=info.bit_depth or 8,
+        bit_depth=_bit_depth(info),
         width=info.width,
         height=info.height,
         coded_width=info.coded_width or info.width,
@@ -179,7 +202,7 @@ class _Session:
         self._packet = nvc.PacketData()
         self._end = nvc.PacketData()
         self._end.bsl = 0
-        self._end.decode_flag = int(nvc.VideoPacketFlag.ENDOFSTREAM)
+        self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
         self._kind = kind
 
     def decode(self, cut: Cut, packets: list[tuple[int, bytes]], info: StreamInfo) -> tuple[Any, Any]:
@@ -187,16 +210,20 @@ class _Session:
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
-            wanted = _Wanted(cut, self._kind)
+            wanted = _Wanted(cut, self._kind, self._stream.device)
             try:
                 for segment in _segments(cut, packets):
                     self._feed(segment, wanted)
             except RuntimeError as error:
                 if isinstance(error, DecodeError):
                     raise
-                raise DecodeError(f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing) from error
+                raise DecodeError(
+                    f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing
+                ) from error
             pictures = surface_to_rgb(wanted.complete(), info)
-            return pictures, self._stream.record_event()
+            finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
+            finished.record(self._stream)
+            return pictures, finished
 
     def _feed(self, segment: list[tuple[int, bytes]], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end."""
@@ -208,8 +235,9 @@ class _Session:
             packet.bsl = len(data)
             packet.pts = row
             address += len(data)
-            for frame in decode(packet):
-                wanted.take(frame)
+            if data:  # an empty packet would end the stream
+                for frame in decode(packet):
+                    wanted.take(frame)
         for frame in decode(self._end):
             wanted.take(frame)
 
@@ -217,49 +245,52 @@ class _Session:
 class _Wanted:
     """The surfaces that a clip asks for, checked off as they come."""
 
-    def __init__(self, cut: Cut, kind: StreamKind) -> None:
+    def __init__(self, cut: Cut, kind: StreamKind, device: Any) -> None:
         import torch
 
         self._cut = cut
-        self._missing = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
+        self._places = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
+        self._next = 0
         self._fed = {packet.row for packet in cut.packets}
         self._shape = (surface_rows(kind.height), kind.width + kind.width % 2)
         dtype = torch.uint8 if kind.bit_depth == 8 else torch.int16
-        self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device="cuda")
+        self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
 
     def take(self, frame: Any) -> None:
         """Copy a wanted picture; pass over one that is not wanted."""
         import torch
 
         row = frame.getPTS()
-        place = self._missing.pop(row, None)
+        place = self._places.get(row)
         if place is None:
             if row not in self._fed:
                 raise DecodeError(f"NVDEC gave a picture of row {row}, which it was not fed", uri=self._cut.uri)
             return
+        if place != self._next:
+            raise self._error(f"the decoder gave frame {int(self._cut.frames[place])} where this one was due")
         surface = torch.from_dlpack(frame)
         if tuple(surface.shape[:2]) != self._shape:
-            raise DecodeError(
-                f"the surface is {tuple(surface.shape)}, not {self._shape}: the picture's size changes in mid-stream",
-                uri=self._cut.uri,
-                frame_index=int(self._cut.frames[place]),
+            raise self._error(
+                f"the surface is {tuple(surface.shape)}, not {self._shape}: the picture's size changes in mid-stream"
             )
         if surface.dtype == torch.uint16:
             surface = surface.view(torch.int16)
         self._surfaces[place].copy_(surface.reshape(self._shape))
+        self._next += 1
 
     @property
     def first_missing(self) -> int | None:
         """Frame index of the first wanted picture that has not come."""
-        return int(self._cut.frames[min(self._missing.values())]) if self._missing else None
+        return int(self._cut.frames[self._next]) if self._next < len(self._cut.frames) else None
 
     def complete(self) -> Any:
         """All surfaces. Raises DecodeError where one is missing."""
-        if self._missing:
-            raise DecodeError(
-                "the decoder gave no picture for it", uri=self._cut.uri, frame_index=self.first_missing
-            )  # fmt: skip
+        if self._next < len(self._cut.frames):
+            raise self._error("the decoder gave no picture for it")
         return self._surfaces
+
+    def _error(self, message: str) -> DecodeError:
+        return DecodeError(message, uri=self._cut.uri, frame_index=self.first_missing)
 
 
 def _segments(cut: Cut, packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
@@ -281,7 +312,7 @@ def _import_torch() -> Any:
 
 def _import_nvc() -> Any:
     try:
-        import PyNvVideoCodec  # noqa: N813 - the package's own name
+        import PyNvVideoCodec
     except ImportError:
         raise MissingDependencyError("PyNvVideoCodec", "nvdec") from None
     return PyNvVideoCodec

@@ -5,15 +5,19 @@ Both follow the tables of `vidprep.loaders.colour` and differ by rounding only.
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from vidprep.loaders.colour import HORIZONTAL_LIMIT, conversion_of, upsample_taps
+from vidprep.loaders.colour import CENTRE, HORIZONTAL_LIMIT, conversion_of, horizontal_siting, upsample_taps
+from vidprep.records import StreamInfo
 
-if TYPE_CHECKING:
-    from vidprep.records import StreamInfo
+logger = logging.getLogger(__name__)
+
+#: The smallest picture, to try a conversion with.
+TWO_BY_TWO = StreamInfo(container="", codec="h264", width=2, height=2)
 
 #: Frames that the torch path converts at once; bounds its temporaries at about 40 bytes a pixel each.
 TORCH_FRAMES_AT_ONCE = 8
@@ -43,16 +47,25 @@ def surface_to_rgb(surfaces: Any, info: StreamInfo) -> Any:
     return (convert or _convert_torch)(surfaces, info)
 
 
+def warm_up(device: Any) -> None:
+    """Compile what will be needed, in one thread, before many ask for it."""
+    import torch
+
+    for dtype in (torch.uint8, torch.int16):
+        surface_to_rgb(torch.zeros((1, 3, 2), dtype=dtype, device=device), TWO_BY_TWO)
+
+
 @lru_cache(maxsize=64)
-def _device_taps(num_in: int, num_out: int, device: str) -> tuple[Any, Any]:
+def _device_taps(num_in: int, num_out: int, first: float, device: str) -> tuple[Any, Any]:
     """upsample_taps as (4, num_out) tensors."""
     import torch
 
-    index, weight = upsample_taps(num_in, num_out)
-    return (
-        torch.from_numpy(np.ascontiguousarray(index.T)).to(device),
-        torch.from_numpy(np.ascontiguousarray(weight.T)).to(device),
-    )
+    taps = [
+        torch.from_numpy(np.ascontiguousarray(table.T)).to(device) for table in upsample_taps(num_in, num_out, first)
+    ]
+    if device != "cpu":
+        torch.cuda.current_stream(device).synchronize()  # other streams will read them, too
+    return taps[0], taps[1]
 
 
 def _convert_torch(surfaces: Any, info: StreamInfo) -> Any:
@@ -73,8 +86,8 @@ def _convert_some(surfaces: Any, info: StreamInfo) -> Any:
     height, width = info.height, info.width
     planes = _levels(surfaces)
     chroma = planes[:, height:].reshape(len(planes), (height + 1) // 2, -1, 2)[:, :, : (width + 1) // 2]
-    chroma = _upsampled(chroma, 2, width).clamp_(max=HORIZONTAL_LIMIT)
-    chroma = _upsampled(chroma, 1, height)
+    chroma = _upsampled(chroma, 2, width, horizontal_siting(info)).clamp_(max=HORIZONTAL_LIMIT)
+    chroma = _upsampled(chroma, 1, height, CENTRE)
     table = conversion_of(info)
     y, cb, cr = (
         plane - float(zero)
@@ -93,9 +106,9 @@ def _levels(surfaces: Any) -> Any:
     return (surfaces.int() & 0xFFFF).float() / 256
 
 
-def _upsampled(planes: Any, axis: int, num_out: int) -> Any:
+def _upsampled(planes: Any, axis: int, num_out: int, first: float) -> Any:
     """Four taps along one axis of (F, H, W, 2)."""
-    index, weight = _device_taps(planes.shape[axis], num_out, str(planes.device))
+    index, weight = _device_taps(planes.shape[axis], num_out, first, str(planes.device))
     shape = [1, 1, 1, 1]
     shape[axis] = num_out
     return sum(planes.index_select(axis, index[k]) * weight[k].view(shape) for k in range(4))
@@ -103,10 +116,17 @@ def _upsampled(planes: Any, axis: int, num_out: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _triton_converter() -> Any:
-    """The fused kernel's launcher, or None without Triton."""
+    """The fused kernel's launcher, or None where Triton is not installed or cannot compile (it needs a C compiler)."""
+    import torch
+
     try:
         from vidprep.loaders.engines.rgb_triton import convert
+
+        convert(torch.zeros((1, 3, 2), dtype=torch.uint8, device="cuda"), TWO_BY_TWO)
     except ImportError:
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever it is, torch can do the work
+        logger.warning("Triton cannot compile, RGB conversion falls back to torch: %s", error)
         return None
     return convert
 
@@ -119,8 +139,8 @@ def launch_arguments(surfaces: Any, info: StreamInfo) -> tuple[Any, ...]:
     device = str(surfaces.device)
     table = conversion_of(info)
     return (
-        *_device_taps((width + 1) // 2, width, device),
-        *_device_taps((height + 1) // 2, height, device),
+        *_device_taps((width + 1) // 2, width, horizontal_siting(info), device),
+        *_device_taps((height + 1) // 2, height, CENTRE, device),
         height,
         width,
         surfaces.shape[1] * surfaces.shape[2],

@@ -1,6 +1,6 @@
 """The fused NV12/P016 to RGB kernel: one pass over the surface, no temporaries. Imported only where Triton is."""
 
-# ruff: noqa: N803, PLR0913 - kernel arguments follow Triton's conventions: constexpr in capitals, and many scalars
+# ruff: noqa: N803 - kernel arguments follow Triton's conventions: constexpr in capitals, and many scalars
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
