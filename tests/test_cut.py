@@ -61,6 +61,17 @@ def test_a_picture_shown_before_its_key_frame_starts_one_gop_earlier():
     assert segments_of(table, [7]) == [[4, 8]]
 
 
+def leading_rows(table, frames):
+    return cut_module._leading_rows(table, plan_cut(table, np.array(frames))).tolist()
+
+
+def test_leading_pictures_of_a_start_concern_nobody_unless_one_of_them_is_wanted():
+    # I6 B2 B4 P9 B7: the stream begins with pictures that are shown before its key frame
+    table = table_of([6, 2, 4, 9, 7], keys=[0])
+    assert leading_rows(table, [4]) == [1, 2]
+    assert leading_rows(table, [1, 4]) == []
+
+
 def test_rows_before_the_first_key_row_start_at_row_0():
     assert segments_of(table_of(range(10), keys=[4]), [2]) == [[0, 2]]
     assert segments_of(table_of(range(10), keys=[]), [9]) == [[0, 9]]

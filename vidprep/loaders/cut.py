@@ -428,8 +428,15 @@ def _unneeded(
 
 
 def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
-    """Unwanted rows that are shown before the key row that their segment starts from."""
-    lengths = plan.segments[:, 1] - plan.segments[:, 0] + 1
-    start_pts = np.repeat(table.pts[plan.segments[:, 0]], lengths)
-    leading = plan.rows[table.pts[plan.rows] < start_pts]
-    return np.setdiff1d(leading, plan.frame_rows) if len(leading) else leading
+    """Unwanted rows that are shown before the key row that their segment starts from.
+
+    Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
+    """
+    starts = plan.segments[:, 0]
+    segment = np.searchsorted(starts, plan.rows, side="right") - 1
+    leading = table.pts[plan.rows] < table.pts[starts][segment]
+    if not leading.any():
+        return plan.rows[:0]
+    is_wanted = np.isin(plan.rows, plan.frame_rows)
+    needed = np.isin(segment, segment[leading & is_wanted])
+    return plan.rows[leading & ~needed]
