@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidprep.errors import MissingDependencyError
+from vidprep.pages.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -161,4 +162,4 @@ def _saved(draws: Sequence[Callable[[Any], None]], size: tuple[float, float], fo
 
 def _ascii(text: str) -> str:
     """Labels stay within glyphs that matplotlib's own font surely has."""
-    return text.replace("\u2265", ">=").encode("ascii", "backslashreplace").decode()
+    return shown(text).replace("\u2265", ">=").encode("ascii", "backslashreplace").decode()
