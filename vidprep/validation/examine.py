@@ -14,7 +14,7 @@ import numpy as np
 from vidprep.errors import DecodeError, MediaError
 from vidprep.indexes import probe
 from vidprep.records import SampleFlag, VideoLike
-from vidprep.samplers.draws import Draw
+from vidprep.samplers.draws import Draw, state_of
 from vidprep.timebase import IntArray, to_seconds
 from vidprep.validation.findings import Finding
 from vidprep.validation.phash import hash_of
@@ -96,7 +96,7 @@ def frames_to_look_at(video: VideoLike, options: Options, number: int) -> IntArr
         return video.table.keyframes
     length = min(options.clip_frames, num_frames)
     starts = [
-        Draw((options.seed, number, clip)).integer(num_frames - length + 1) for clip in range(options.clips)
+        Draw(state_of((options.seed, number, clip))).below(num_frames - length + 1) for clip in range(options.clips)
     ]  # fmt: skip
     clips = [np.arange(start, start + length) for start in starts]
     return np.unique(np.concatenate([hash_frames(video), *clips]).astype(np.int64))
@@ -191,7 +191,7 @@ class _Look:
         return frames[:0]
 
     def _after_failure(self, left: IntArray, bad: int, message: str) -> IntArray:
-        if not self._resize and self._decodes_resized(bad):
+        if not self._resize and not self._failures and self._decodes_resized(bad):
             self._resize = True
             self._found.findings.append(
                 Finding(check="size_changes", message=message, frame=bad, time_seconds=_time(self._video, bad))
@@ -224,7 +224,7 @@ class _Look:
         """Whether it is the picture's size alone that stands in the way."""
         try:
             return any(True for _ in self._decode(self._video, np.array([frame]), True))
-        except (DecodeError, MediaError):
+        except DecodeError:
             return False
 
     def _take(self, frame: int, luma: npt.NDArray[np.uint8]) -> None:

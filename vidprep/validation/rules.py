@@ -72,13 +72,6 @@ class Rules:
     require: Mapping[str, Any] = field(default_factory=dict)
     """requirement → number, or list of words; names of REQUIREMENTS"""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (dict(self.severities), self.thresholds, dict(self.require)))
-
-
-def _rebuild(severities: dict[str, str], thresholds: Thresholds, require: dict[str, Any]) -> Rules:
-    return Rules(severities=severities, thresholds=thresholds, require=require)
-
 
 def load_rules(path: Path) -> Rules:
     """Rules from a TOML file. Raises ValueError (wrong content), OSError."""
