@@ -250,6 +250,8 @@ def column_findings(columns: Columns, rules: Rules) -> Iterator[pa.Table]:
 
 def _messages(columns: Columns, check: ColumnCheck, places: Any, rules: Rules) -> list[str]:
     names = _fields(check.message)
+    if not names:
+        return [check.message] * len(places)
     extra = ["codec", "chroma", "bit_depth"] if "{generations}" in check.message else []
     values = columns.table.select(sorted({*names, *extra})).take(pa.array(places)).to_pylist()
     limits = asdict(rules.thresholds)

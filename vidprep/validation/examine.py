@@ -118,7 +118,8 @@ def examine(video: VideoLike, number: int, options: Options, rules: Rules, decod
     except MediaError as error:
         found.findings.append(_of_error(error))
         return found
-    _Look(video, rules, decode, found).at(frames_to_look_at(video, options, number))
+    look = _Look(video, rules, decode, found, is_watching=options.level != "keyframes")
+    look.at(frames_to_look_at(video, options, number))
     return found
 
 
@@ -150,11 +151,23 @@ def _time(video: VideoLike, frame: int) -> float:
     return float(to_seconds(int(video.timeline.pts[frame]), video.timeline.time_base))
 
 
+def _joined(failures: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """In order of frames; those that follow each other for one cause as one."""
+    joined: list[tuple[int, int, str]] = []
+    for first, last, message in sorted(failures):
+        if joined and joined[-1][1] + 1 >= first and joined[-1][2] == message:
+            first, last = joined[-1][0], max(last, joined.pop()[1])
+        joined.append((first, last, message))
+    return joined
+
+
 class _Look:
     """Decodes frames of one video and goes on after failures."""
 
-    def __init__(self, video: VideoLike, rules: Rules, decode: Decode, found: Examined) -> None:
-        self._video, self._decode, self._found = video, decode, found
+    def __init__(
+        self, video: VideoLike, rules: Rules, decode: Decode, found: Examined, *, is_watching: bool
+    ) -> None:
+        self._video, self._decode, self._found, self._is_watching = video, decode, found, is_watching
         timeline = video.timeline
         end = float(to_seconds(timeline.end_pts, timeline.time_base))
         self._stretches = Stretches(rules.thresholds, timeline.pts_seconds, end)
@@ -167,11 +180,12 @@ class _Look:
         while len(frames):
             frames = self._some(frames)
         self._tell(self._stretches.finish())
-        for first, last, message in self._failures[:MAX_FAILURES]:
+        failures = _joined(self._failures)
+        for first, last, message in failures[:MAX_FAILURES]:
             self._fail(first, last, message)
-        if len(self._failures) > MAX_FAILURES:
-            first, last = self._failures[MAX_FAILURES][0], self._failures[-1][1]
-            self._fail(first, last, f"{len(self._failures) - MAX_FAILURES} more failures in this range")
+        if len(failures) > MAX_FAILURES:
+            first, last = failures[MAX_FAILURES][0], failures[-1][1]
+            self._fail(first, last, f"{len(failures) - MAX_FAILURES} more failures in this range")
 
     def _some(self, frames: IntArray) -> IntArray:
         """Decode up to the end or the first failure; gives what is left to be done."""
@@ -191,7 +205,7 @@ class _Look:
         return frames[:0]
 
     def _after_failure(self, left: IntArray, bad: int, message: str) -> IntArray:
-        if not self._resize and not self._failures and self._decodes_resized(bad):
+        if not self._resize and self._decodes_resized(left, bad):
             self._resize = True
             self._found.findings.append(
                 Finding(check="size_changes", message=message, frame=bad, time_seconds=_time(self._video, bad))
@@ -207,29 +221,24 @@ class _Look:
             if len(lost := after[after < resume]):
                 last = int(lost[-1])
             after = after[after >= resume]
-        self._note(bad, last, message)
+        self._failures.append((bad, last, message))
         return np.concatenate([before, after])
-
-    def _note(self, first: int, last: int, message: str) -> None:
-        """Join failures that follow each other for one cause."""
-        if self._failures and self._failures[-1][1] + 1 == first and self._failures[-1][2] == message:
-            first = self._failures.pop()[0]
-        self._failures.append((first, last, message))
 
     def _same_group(self, one: int, other: int) -> bool:
         keys = self._video.table.keyframes
         return bool(np.searchsorted(keys, one, side="right") == np.searchsorted(keys, other, side="right"))
 
-    def _decodes_resized(self, frame: int) -> bool:
-        """Whether it is the picture's size alone that stands in the way."""
+    def _decodes_resized(self, frames: IntArray, bad: int) -> bool:
+        """Whether it is the picture's size alone that stands in the way of one of these frames."""
         try:
-            return any(True for _ in self._decode(self._video, np.array([frame]), True))
+            return any(frame == bad for frame, _ in self._decode(self._video, frames, True))
         except DecodeError:
             return False
 
     def _take(self, frame: int, luma: npt.NDArray[np.uint8]) -> None:
         self._found.decoded += 1
-        self._tell(self._stretches.feed(frame, luma))
+        if self._is_watching:
+            self._tell(self._stretches.feed(frame, luma))
         if frame in self._hashed and luma.std() >= MIN_HASH_DEVIATION:
             self._found.hashes.append(hash_of(luma))
 

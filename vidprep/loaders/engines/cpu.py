@@ -164,6 +164,7 @@ class _Damage:
 
     def missing(self, place: int, seen: int | None) -> DecodeError:
         """The error for a wanted frame that did not come out where it was due."""
+        place = min(place, len(self._cut.frames) - 1)  # a picture that comes once more after the last
         if self._first is not None:
             return self._error(place, self._cause)
         if seen is None:
