@@ -195,9 +195,7 @@ def test_a_file_that_harms_its_worker_costs_its_one_row(
     assert len(_rows(tmp_path / "index")) == 8
 
 
-def test_a_hang_that_no_alarm_ends_is_killed(
-    videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hang_that_no_alarm_ends_is_killed(videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _hostile(monkeypatch, tmp_path, "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); time.sleep(99)")
     monkeypatch.setattr("vidprep.indexes.pool._GRACE_SECONDS", 0.5)
     shutil.copy(videos / "fd_leak.mp4", videos / "bad.mp4")

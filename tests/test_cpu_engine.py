@@ -126,7 +126,9 @@ def test_wanted_frames_come_out_in_order(h264, truth, engine):
 def test_unwanted_pictures_are_not_converted(h264, engine, monkeypatch):
     converted = []
     original = RgbConverter.__call__
-    monkeypatch.setattr(RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame))
+    monkeypatch.setattr(
+        RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame)
+    )
     cut = cut_of(h264, [20, 40])
     engine.decode(cut)
     assert converted == cut.frame_rows.tolist()
@@ -205,7 +207,7 @@ def test_the_reorder_depth_is_how_far_decoding_runs_ahead(h264):
     assert reorder_depth(cut_of(h264, [0])) == 0
 
 
-@pytest.mark.parametrize("codec, options", [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),
+@pytest.mark.parametrize(("codec", "options"), [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),
     ("mpeg2video", {"bf": "2"}), ("libvpx", {}), ("libvpx-vp9", {"cpu-used": "8"}), ("libsvtav1", {"preset": "12"})])  # fmt: skip
 def test_every_codec_is_frame_exact_singly(tmp_path, engine, codec, options):
     path = make_video(tmp_path / "a.mkv", codec=codec, frames=24, gop=8, options=options)

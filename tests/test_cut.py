@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import zlib
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_plans_hold_every_wanted_row_behind_its_key_row_and_no_byte_twice(table_
     covered = [(a, a + size) for a, size in plan.reads]
     for row in plan.rows:
         assert any(a <= table.offset[row] and table.offset[row] + table.size[row] <= b for a, b in covered)
-    assert all(b[0] - a[1] > gap for a, b in zip(covered, covered[1:], strict=False))
+    assert all(b[0] - a[1] > gap for a, b in itertools.pairwise(covered))
     assert sum(size for _, size in plan.reads) <= table.size[plan.rows].sum() + gap * len(plan.rows)
 
 

@@ -30,7 +30,7 @@ def numbers(path, frames, size=None):
     return [drawn_number(picture) for picture in read_frames(path, frames, engine="cpu", size=size)]
 
 
-@pytest.mark.parametrize("path, frame_ids, changes_size", list(cases_with_drawn_frames()))
+@pytest.mark.parametrize(("path", "frame_ids", "changes_size"), list(cases_with_drawn_frames()))
 def test_every_case_is_frame_exact_in_order_singly_backwards_and_at_random(path, frame_ids, changes_size):
     size = (144, 160) if changes_size else None
     n, rng = len(frame_ids), random.Random(7)
@@ -138,7 +138,7 @@ def test_a_probed_video_is_refused_once_its_file_changed_or_went(made, tmp_path)
     assert error.value.reason == Reason.VANISHED
 
 
-@pytest.mark.parametrize("name, reason", [("zero_bytes.mp4", "empty"), ("audio_only.mp4", "no_video_stream")])
+@pytest.mark.parametrize(("name", "reason"), [("zero_bytes.mp4", "empty"), ("audio_only.mp4", "no_video_stream")])
 def test_what_is_no_video_is_an_error_naming_the_file(cases, name, reason):
     with pytest.raises(MediaError) as error:
         read_frames(cases / "files" / name, [0])

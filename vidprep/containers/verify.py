@@ -29,6 +29,12 @@ MAX_READ_BYTES = 1 << 20
 #: Most bytes of one sample that are read where its head did not tell.
 MAX_SAMPLE_BYTES = 4 << 20
 
+#: Most bytes that all those samples may have together.
+MAX_WHOLE_BYTES = 32 << 20
+
+#: How many times over rows may name the same bytes (edit lists that show a part again).
+MAX_OVERLAP = 4
+
 
 def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     """Reasons to doubt the key frames that a container's tables claim; empty for a healthy table.
@@ -110,13 +116,23 @@ def _facts_of_ranges(info: StreamInfo, table: SampleTable, read_at: ReadAt) -> l
     """Facts of each row, from its head; from the whole sample where the head does not tell."""
     limit = head_bytes(info)
     facts = [SampleFacts()] * len(table)
+    if _overlaps_too_much(table, limit):
+        return facts
+    left = MAX_WHOLE_BYTES
     for row, head in _read_heads(table, read_at, limit):
         size = int(table.size[row])
         found = sample_facts(info, head, complete=size <= limit)
-        if size > limit and (found.key is None or found.shown is None):
+        if limit < size <= left and (found.key is None or found.shown is None):
+            left -= min(size, MAX_SAMPLE_BYTES)
             found = sample_facts(info, read_at(int(table.offset[row]), min(size, MAX_SAMPLE_BYTES)))
         facts[row] = found
     return facts
+
+
+def _overlaps_too_much(table: SampleTable, limit: int) -> bool:
+    """Rows of a hostile table that point at the same bytes over and over: nothing of it is read."""
+    span = int((table.offset + table.size).max() - table.offset.min())
+    return int(np.minimum(table.size, limit).sum()) > MAX_OVERLAP * span + MAX_READ_BYTES
 
 
 def _read_heads(table: SampleTable, read_at: ReadAt, limit: int) -> Iterator[tuple[int, bytes]]:

@@ -50,15 +50,9 @@ def ensure_cache(index: Path, parts: Sequence[Path], cache_dir: Path | None) -> 
     for place in places[:-1]:
         try:
             return _build_locked(place, name, parts)
-        except PermissionError:
+        except OSError:  # read-only, not ours, full: the next place may do
             continue
-        except OSError as error:
-            if error.errno != _READ_ONLY:
-                raise
     return _build_locked(places[-1], name, parts)
-
-
-_READ_ONLY = 30  # EROFS
 
 
 def _cache_name(parts: Sequence[Path]) -> str:
@@ -87,8 +81,11 @@ def _build_locked(place: Path, name: str, parts: Sequence[Path]) -> Path:
                     shutil.rmtree(old, ignore_errors=True)  # open maps of it stay good
             aside = place / f"{name}.aside"
             aside.mkdir()
-            _build(aside, parts)
-            aside.rename(final)
+            try:
+                _build(aside, parts)
+                aside.rename(final)
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
         return final
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["LIMIT", "choice", "integer", "rate", "seconds"]
 
@@ -46,7 +49,9 @@ def _fraction(owner: str, name: str, value: object, expected: str) -> Fraction:
             raise TypeError
         if isinstance(value, float | np.floating):  # the shortest decimal that is this float: what was meant
             return Fraction(str(value))
-        return Fraction(value)  # type: ignore[arg-type]  # what is no number raises TypeError
+        if not isinstance(value, int | str | Fraction | np.integer):
+            raise TypeError
+        return Fraction(value if isinstance(value, str | Fraction) else int(value))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise SamplingError(f"{owner}: {name}={value!r}: expected {expected}") from None
 

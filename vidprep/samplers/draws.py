@@ -9,13 +9,16 @@ rejection. Every function has a form for one key (Python ints) and one for many 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import IntArray
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vidprep.timebase import IntArray
 
 __all__ = ["Draw", "ManyDraws", "key_table", "state_of", "states_of", "word"]
 
@@ -74,7 +77,8 @@ def high_product(a: WordArray, b: WordArray) -> WordArray:
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
     middle = a1 * b0 + ((a0 * b0) >> half)
-    return a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
+    product: WordArray = a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
+    return product
 
 
 def below_each(states: WordArray, lanes: IntArray, bounds: IntArray) -> IntArray:

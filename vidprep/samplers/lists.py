@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
 from vidprep.samplers.draws import Draw
@@ -18,9 +17,12 @@ from vidprep.samplers.indexed import Draws, IndexPolicy, Number, positive, steps
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Places, Policy
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
-from vidprep.samplers.spec import BoolArray
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.records import Timeline
+    from vidprep.samplers.spec import BoolArray
+    from vidprep.timebase import IntArray
 
 __all__ = ["Delta", "FrameList", "Keyframes", "Segments", "Uniform"]
 
@@ -212,7 +214,9 @@ class Keyframes(Policy):
 
     def _check(self) -> None:
         if self.frames is not None and self.mode == "uniform" and self.every != 1:
-            raise SamplingError(f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}")
+            raise SamplingError(
+                f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}"
+            )
 
     def _inner(self) -> IndexPolicy:
         """The policy that picks from the list of key frames."""
@@ -312,8 +316,8 @@ class Delta(IndexPolicy):
             return self._around(timeline, low, high, anchor)
 
         anchors = range(high - low)  # windows move on with their anchors, so both ends can be searched
-        first = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).min() >= low))  # noqa: FBT003  # searched for
-        end = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).max() >= high))  # noqa: FBT003  # as above
+        first = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).min() >= low))  # searched for
+        end = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).max() >= high))  # as above
         return first, end
 
     def _around(self, timeline: Timeline, low: int, high: int, anchor: int) -> IntArray:
@@ -351,8 +355,10 @@ class Delta(IndexPolicy):
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         if self.at is not None:
             anchor = self.at + n * (self.at < 0)
+        elif self.mode == "every":
+            anchor = clip
         else:
-            anchor = clip if self.mode == "every" else draws.below(n)
+            anchor = draws.below(n)
         return np.array(self.offsets, dtype=np.int64) + (anchor + n * 0)
 
     def _is_rectangular(self) -> bool:

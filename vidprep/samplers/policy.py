@@ -8,20 +8,23 @@ alone (`IndexPolicy`), their times, or the key frames.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks, compat
 from vidprep.samplers.draws import Draw, state_of
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
 from vidprep.timebase import IntArray, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vidprep.records import Timeline
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -88,7 +91,7 @@ class Policy(ABC):
             compat.check_pair(self.name, self.compat)
         self._check()
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027 - most policies demand nothing more
         """What a policy demands of its parameters beyond INTEGERS and CHOICES."""
 
     @abstractmethod

@@ -6,12 +6,14 @@ In the pictures `.` is a frame of the video, a letter a frame of a clip, `|` an 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from vidprep.errors import SamplingError
 from vidprep.samplers.checks import LIMIT
 from vidprep.samplers.indexed import Draws, IndexPolicy, Number, positive, steps
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.timebase import IntArray
 
 __all__ = ["Dense", "First", "Last", "RandomClip", "Strided", "Windows"]
 
@@ -159,7 +161,7 @@ class RandomClip(IndexPolicy):
 
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         span = (self.frames - 1) * self.stride + 1 + self.jitter
-        places = steps(self.frames, self.stride) + draws.below(positive(n - span) + 1)
+        places: IntArray = steps(self.frames, self.stride) + draws.below(positive(n - span) + 1)
         return places + draws.below_each(steps(self.frames, 0) + self.jitter + 1) if self.jitter else places
 
     def _step(self) -> int | None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks
-from vidprep.samplers.draws import Draw
 from vidprep.samplers.policy import Places, Policy
 from vidprep.samplers.ranges import COUNT
 from vidprep.samplers.timeline import Clock, Seconds, clock_of
 
+if TYPE_CHECKING:
+    from vidprep.records import Timeline
+    from vidprep.samplers.draws import Draw
+
 __all__ = ["AtRate", "solve_count"]
 
 
-def solve_count(
-    natural: int, low: int | None, high: int | None, divisor: int, remainder: int
-) -> int:
+def solve_count(natural: int, low: int | None, high: int | None, divisor: int, remainder: int) -> int:
     """How many frames a clip gets: the largest m·divisor + remainder, m >= 0, from 1 to `natural`, within low .. high.
 
     Where `natural` is too few for any, the smallest such number from `low` (video VAEs that compress time by 4 take

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["Clock", "Grid", "Seconds", "clock_of", "frames_between"]
 
@@ -40,7 +43,7 @@ class Grid:
         return cls(ticks.numerator, 0, ticks.denominator, 1)
 
     def numerators(self, factor: int = 1) -> IntArray:
-        """first + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
+        """First + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
         k = np.arange(self.count)
         largest = factor * (abs(self.first) + self.count * abs(self.step))
         if largest >= SAFE:

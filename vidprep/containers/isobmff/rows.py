@@ -102,6 +102,8 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
         rows = rows.take(rows.size > 0)
         if len(rows) == 0:
             return rows
+    if int(rows.offset.min()) >= 0 and int(rows.offset.max()) + int(rows.size.max()) <= size_bytes:
+        return rows
     ends = rows.offset + rows.size
     if int(rows.offset.min()) >= 0 and int(ends.max()) <= size_bytes:
         return rows
