@@ -146,5 +146,5 @@ def _saved(draws: Sequence[Callable[[Any], None]], size: tuple[float, float], fo
 
 
 def _ascii(text: str) -> str:
-    """Labels stay within the glyphs that matplotlib's own font has."""
-    return text.encode("ascii", "backslashreplace").decode()
+    """Labels stay within glyphs that matplotlib's own font surely has."""
+    return text.replace("\u2265", ">=").encode("ascii", "backslashreplace").decode()
