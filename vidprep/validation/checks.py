@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vidprep.errors import Reason
 
-__all__ = ["CHECKS", "LEVELS", "SEVERITIES", "Check", "at_least"]
+__all__ = ["CHECKS", "LEVELS", "SEVERITIES", "Check", "at_least", "checks_table"]
 
 #: Least to worst.
 SEVERITIES = ("info", "warning", "error")
@@ -188,6 +188,11 @@ CHECKS: dict[str, Check] = {
             "pictures differ in size from the header or from each other", "decode with a size, or cut at the change",
         ),
         Check(
+            "output_order", "warning", "keyframes", "order of pictures and times disagree",
+            "the decoder gives pictures in another order than their times say: a frame can be had alone, and not "
+            "together with its neighbours", _REMUX,
+        ),
+        Check(
             "near_duplicate", "warning", "keyframes", "looks like another video",
             "perceptual hashes of key frames agree with those of another video", "keep one of them, or one split",
         ),
@@ -205,3 +210,13 @@ CHECKS: dict[str, Check] = {
         ),
     )
 }  # fmt: skip
+
+
+def checks_table() -> str:
+    """The table of checks in Markdown, as docs/validation.md has it."""
+    lines = ["| id | severity | level | what it says | what it means | what to do |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| `{check.id}` | {check.severity} | {check.level} | {check.title} | {check.meaning} | {check.fix} |"
+        for check in CHECKS.values()
+    ]
+    return "\n".join(lines) + "\n"

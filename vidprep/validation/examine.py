@@ -172,7 +172,7 @@ class _Look:
         end = float(to_seconds(timeline.end_pts, timeline.time_base))
         self._stretches = Stretches(rules.thresholds, timeline.pts_seconds, end)
         self._hashed = set(hash_frames(video).tolist())
-        self._resize = False
+        self._resize, self._alone = False, 0
         self._failures: list[tuple[int, int, str]] = []
 
     def at(self, frames: IntArray) -> None:
@@ -212,6 +212,8 @@ class _Look:
             )
             return left
         before, after = left[left < bad], left[left > bad]
+        if self._decodes_alone(bad, message):
+            return np.concatenate([before, after])
         last = bad
         if self._failures and self._same_group(self._failures[-1][1], bad):
             # Two failures in one group: what follows depends on what is lost, up to the next key frame.
@@ -234,6 +236,21 @@ class _Look:
             return any(frame == bad for frame, _ in self._decode(self._video, frames, True))
         except DecodeError:
             return False
+
+    def _decodes_alone(self, frame: int, message: str) -> bool:
+        """Whether it comes where nothing else is asked for: the pictures' order stands in the way, not their bytes."""
+        if self._alone >= MAX_FAILURES or len(self._failures) >= MAX_FAILURES:
+            return False
+        self._alone += 1
+        try:
+            for _, luma in self._decode(self._video, np.array([frame]), self._resize):
+                self._take(frame, luma)
+        except DecodeError:
+            return False
+        if not any(finding.check == "output_order" for finding in self._found.findings):
+            time = _time(self._video, frame)
+            self._found.findings.append(Finding(check="output_order", message=message, frame=frame, time_seconds=time))
+        return True
 
     def _take(self, frame: int, luma: npt.NDArray[np.uint8]) -> None:
         self._found.decoded += 1

@@ -35,8 +35,8 @@ class Thresholds:
     """mean luma (of 255) below which a picture is black"""
     blank_deviation: float = 1.5
     """standard deviation of luma below which a picture is of one colour"""
-    frozen_difference: float = 0.05
-    """mean luma difference of neighbours below which nothing moves"""
+    frozen_difference: float = 0.25
+    """mean luma difference of neighbours (of 255) below which nothing moves; FFmpeg's freezedetect has 0.255"""
     black_seconds: float = 1.0
     blank_seconds: float = 1.0
     frozen_seconds: float = 2.0
