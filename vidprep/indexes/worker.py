@@ -201,8 +201,8 @@ def _on_alarm(number: int, frame: Any) -> None:
     raise LimitError("its time is up", reason=Reason.TIMEOUT)
 
 
-def main(connection_fd: int, beat_fd: int, parent: int) -> None:
-    """Serve tasks until the parent goes away."""
+def main(connection_fd: int, beat_fd: int, parent: int, serve: Callable[[Any, Callable[[int], None]], Any]) -> None:
+    """Serve tasks until the parent goes away: `serve(task, beat)` gives the outcome that is sent back."""
     global _limited
     _limited = True
     _die_with(parent)
@@ -217,7 +217,7 @@ def main(connection_fd: int, beat_fd: int, parent: int) -> None:
         while True:
             try:
                 task = connection.recv()
-                connection.send(_safely(task, beat))
+                connection.send(serve(task, beat))
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 return
 
@@ -229,7 +229,7 @@ def _die_with(parent: int) -> None:
         sys.exit()
 
 
-def _safely(task: Task, beat: Callable[[int], None]) -> Outcome:
+def index_safely(task: Task, beat: Callable[[int], None]) -> Outcome:
     try:
         return index_batch(task, beat)
     except (OSError, pa.ArrowException) as error:
@@ -259,4 +259,4 @@ if __name__ == "__main__":
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
-    worker.main(*map(int, sys.argv[1:4]))
+    worker.main(*map(int, sys.argv[1:4]), worker.index_safely)
