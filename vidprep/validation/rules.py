@@ -66,7 +66,9 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
 class Rules:
     """How to judge."""
 
-    severities: Mapping[str, str] = field(default_factory=lambda: {id_: check.severity for id_, check in CHECKS.items()})
+    severities: Mapping[str, str] = field(
+        default_factory=lambda: {id_: check.severity for id_, check in CHECKS.items()}
+    )
     """severity of each check that runs"""
     thresholds: Thresholds = field(default_factory=Thresholds)
     require: Mapping[str, Any] = field(default_factory=dict)
