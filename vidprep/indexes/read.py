@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import os
+import zlib
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from pyarrow import dataset
 
 from vidprep.errors import IndexFormatError
 from vidprep.indexes.cache import FRAMES_AT, ensure_cache
+from vidprep.indexes.failed import read_failed
 from vidprep.indexes.frames import unpack
 from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
@@ -26,7 +28,7 @@ from vidprep.records import Identity, Timeline
 from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -244,7 +246,7 @@ class Index:
         """Changes whenever the order or the content of the videos does; the same on every host."""
         if not self._filters:
             return self._store.fingerprint
-        text = repr((self._store.fingerprint, [str(expression) for expression in self._filters]))
+        text = repr((self._store.fingerprint, [_text(expression) for expression in self._filters]))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def where(self, expression: pc.Expression | None = None, **conditions: Any) -> Index:
@@ -265,7 +267,25 @@ class Index:
             view = Index(view._store, view._select(term), (*view._filters, term))
         return view
 
-    def _select(self, expression: pc.Expression) -> Rows:
+    def without(self, failures: str | os.PathLike[str] | Iterable[str]) -> Index:
+        """The videos that are not known to be bad.
+
+        Args:
+            failures: what `ClipLoader.write_failures` wrote (a file, or a folder of them), or uris. A ledger's clips
+                that a policy refused do not count.
+
+        Raises:
+            IndexFormatError: no ledger there.
+        """
+        is_path = isinstance(failures, (str, os.PathLike))
+        uris = read_failed(failures) if is_path else frozenset(failures)  # type: ignore[arg-type]  # as is_path says
+        term = Without(uris)
+        return Index(self._store, self._select(term), (*self._filters, term))
+
+    def _select(self, expression: pc.Expression | Without) -> Rows:
+        if isinstance(expression, Without):
+            here = np.arange(len(self._store)) if self._rows is None else self._rows
+            return expression.rows(self._store, here)
         table = self._store.table
         scanner = dataset.dataset(table.append_column("row", pa.array(np.arange(len(table))))).scanner(
             columns=["row"], filter=expression
@@ -285,6 +305,33 @@ class Index:
             _check_name(name)
         table = self._store.table.select(names)
         return table if self._rows is None else table.take(pa.array(self._rows))
+
+
+class Without:
+    """The filter that leaves videos out by name."""
+
+    def __init__(self, uris: frozenset[str]) -> None:
+        self.uris = uris
+
+    def __str__(self) -> str:
+        names = b"\0".join(sorted(os.fsencode(uri) for uri in self.uris))
+        return f"without {hashlib.blake2b(names, digest_size=16).hexdigest()}"
+
+    def rows(self, store: Store, rows: Rows) -> Rows:
+        """Those of the rows whose video is not named."""
+        names = pa.array([os.fsencode(uri).decode("utf-8", "backslashreplace") for uri in sorted(self.uris)], pa.string())
+        maybe = pc.is_in(store.table["uri"], value_set=names).to_numpy()[rows]
+        named = [row for row in rows[maybe].tolist() if VideoRow(store, row).uri in self.uris]
+        return np.setdiff1d(rows, np.array(named, np.int64), assume_unique=True)
+
+
+def _text(expression: pc.Expression | Without) -> str:
+    """The filter in words that differ where filters do."""
+    text = str(expression)
+    if "..." not in text:
+        return text
+    (_, (serialised, *_)) = expression.__reduce__()[:2]  # pyarrow's words leave out the middle of long lists
+    return f"{text} {zlib.crc32(serialised)}"
 
 
 def _condition(name: str, value: Any) -> pc.Expression:
@@ -309,7 +356,8 @@ def _check_name(name: str) -> str:
 def _reopen(path: str, cache_dir: str | None, fingerprint: str, filters: tuple[Any, ...]) -> Index:
     view = Index(_same_store(path, cache_dir, fingerprint))
     for expression in filters:
-        view = view.where(expression)
+        is_names = isinstance(expression, Without)
+        view = view.without(expression.uris) if is_names else view.where(expression)
     return view
 
 
