@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clip_videos import copied_videos, small_plan
+from clips_made import X264, make_video
 
 from vidprep.errors import DecodeError, MediaError, SamplingError, TooManyFailuresError
 from vidprep.indexes import build_index, open_index
 from vidprep.loaders import ClipLoader
 from vidprep.loaders.engines.cpu import CpuEngine
-from vidprep.loaders.frames import read_frames
+from vidprep.loaders.frames import as_video, read_frames
 from vidprep.samplers import First, RandomClip
 from vidprep.samplers.plan import Plan
 
@@ -414,11 +415,13 @@ def test_progress_is_told_on_stderr_and_only_by_rank_0(plan, capsys):
     assert not capsys.readouterr().err
 
 
-def test_untagged_pictures_take_the_colour_default_for_their_matrix(plan):
-    with loader_of(plan) as plain, loader_of(plan, colour_default="bt601") as same:
-        assert facts(plain) == facts(same)
-    with loader_of(plan) as plain, loader_of(plan, colour_default="bt709") as other:
-        assert facts(plain) != facts(other)
+def test_untagged_pictures_take_the_colour_default_for_their_matrix(tmp_path):
+    video = as_video(make_video(tmp_path / "coloured.mp4", frames=12, options=X264))
+    assert video.info.colour_matrix is None
+    coloured = Plan([video], FIRST, seed=1)
+    plain = epoch_facts(coloured)
+    assert epoch_facts(coloured, colour_default="bt601") == plain
+    assert epoch_facts(coloured, colour_default="bt709") != plain
 
 
 def test_buckets_of_one_resolution_give_stacked_batches_without_a_size(tmp_path):
