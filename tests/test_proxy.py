@@ -11,7 +11,7 @@ from clips_made import make_video
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.frames import as_video
-from vidprep.loaders.proxy import INPUTS, ClipDataset, PlanBatches, clip_pipeline
+from vidprep.loaders.proxy import INPUTS, ClipDataset, PlanBatches, clip_pipeline, import_proxy
 from vidprep.samplers import FrameList, RandomClip
 from vidprep.samplers.plan import Plan
 
@@ -55,7 +55,7 @@ def test_the_file_holds_the_frames_of_the_clip_repeats_and_all(videos):
 def test_a_stream_that_dali_would_get_wrong_is_refused_by_name(tmp_path):
     (video,) = copied_videos(tmp_path, ("color_fullrange_709.mp4",))
     plan = Plan([video], FrameList(frames=[0]), seed=1)
-    with pytest.raises(DecodeError, match="BT.601"):
+    with pytest.raises(DecodeError, match=r"BT\.601"):
         ClipDataset(plan, inputs, device="cuda:0", on_error="raise")[0, 0]
     assert ClipDataset(plan, inputs, device="cuda:0", on_error="raise", colours="dali")[0, 0]["clip"] == 0
     with pytest.raises(DecodeError, match="DALI on cpu decodes"):
@@ -78,18 +78,25 @@ def test_batches_of_all_ranks_are_the_epoch(videos):
     assert {e for b in batches for e, _ in b} == {1}
 
 
-@needs_torch
-@pytest.mark.parametrize("workers", [0, 2])
-def test_torch_data_loader_gives_decoded_batches_in_the_order_of_the_plan(videos, workers):
-    from nvidia.dali.plugin.pytorch.experimental import proxy as dali_proxy
+def batches_of(kind, dali, server, dataset, batches):
+    if kind == "DALI's":
+        yield from dali.DataLoader(server, dataset, batch_sampler=batches, num_workers=1)
+        return
+    from torch.utils.data import DataLoader
 
+    for batch in DataLoader(dataset, batch_sampler=batches, num_workers=2 if kind == "torch's, processes" else 0):
+        yield server.produce_data(batch)
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["DALI's", "torch's", "torch's, processes"])
+def test_data_loaders_give_decoded_batches_in_the_order_of_the_plan(videos, kind):
+    dali = import_proxy()
     plan = Plan(videos, RandomClip(frames=4, stride=2), seed=1, clips_per_video=2)
-    with dali_proxy.DALIServer(clip_pipeline(batch_size=2, size=(32, 40))) as server:
+    with dali.DALIServer(clip_pipeline(batch_size=2, size=(32, 40))) as server:
         dataset = ClipDataset(plan, server.proxy)
-        loader = dali_proxy.DataLoader(
-            server, dataset, batch_sampler=PlanBatches(plan, batch_size=2), num_workers=workers
-        )  # fmt: skip
-        batches = list(loader)
+        batches = list(batches_of(kind, dali, server, dataset, PlanBatches(plan, batch_size=2)))
     assert [p for b in batches for p in b["clip"].tolist()] == list(range(8))
     for batch in batches:
         assert tuple(batch["frames"].shape) == (2, 4, 32, 40, 3)

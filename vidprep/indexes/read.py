@@ -319,7 +319,9 @@ class Without:
 
     def rows(self, store: Store, rows: Rows) -> Rows:
         """Those of the rows whose video is not named."""
-        names = pa.array([os.fsencode(uri).decode("utf-8", "backslashreplace") for uri in sorted(self.uris)], pa.string())
+        names = pa.array(
+            [os.fsencode(uri).decode("utf-8", "backslashreplace") for uri in sorted(self.uris)], pa.string()
+        )
         maybe = pc.is_in(store.table["uri"], value_set=names).to_numpy()[rows]
         named = [row for row in rows[maybe].tolist() if VideoRow(store, row).uri in self.uris]
         return np.setdiff1d(rows, np.array(named, np.int64), assume_unique=True)

@@ -1,13 +1,12 @@
 """For those who keep torch's DataLoader: its workers read cuts, a DALI Proxy server in the main process decodes them.
 
-    server = DALIServer(clip_pipeline(batch_size=8, device="cuda:0", size=(224, 224)))
-    with server:
-        data = ClipDataset(plan, server.proxy)
-        batches = DataLoader(data, batch_sampler=PlanBatches(plan, batch_size=8), num_workers=4)
-        for batch in batches:
-            batch = server.produce_data(batch)
+    dali = import_proxy()
+    with dali.DALIServer(clip_pipeline(batch_size=8, device="cuda:0", size=(224, 224))) as server:
+        data = ClipDataset(plan, server.proxy, device="cuda:0")
+        for batch in dali.DataLoader(server, data, batch_sampler=PlanBatches(plan, batch_size=8), num_workers=4):
+            train(batch["frames"])
 
-(DALIServer and DataLoader of `nvidia.dali.plugin.pytorch.experimental.proxy`; its DataLoader calls `produce_data`.)
+With torch's own DataLoader it is `train(server.produce_data(batch)["frames"])`.
 
 What DALI's decoder makes of the pictures: RGB by the BT.601 matrix, limited range, with its own interpolation of
 chroma. Streams for which that is wrong are refused, unless `colours="dali"`; exact colours are ClipLoader's.
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vidprep.errors import DecodeError, SamplingError
+from vidprep.errors import DecodeError, MissingDependencyError, SamplingError
 from vidprep.loaders.clip_source import ClipSource
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.cut import open_indexed, read_cut
@@ -141,9 +140,12 @@ class CutSource(ClipSource):
         self._device, self._is_strict = device, is_strict
 
     def _decoded(self, position: int, planned: Any, failures: list[Failure]) -> Any:
+        del failures
         video, spec = self._plan.videos[planned.video], planned.spec
         if not len(spec) or bool((spec.frame_index < 0).any()):
-            raise SamplingError("constant padding and empty clips cannot pass DALI Proxy; pad='edge', or use ClipLoader")
+            raise SamplingError(
+                "constant padding and empty clips cannot pass DALI Proxy; pad='edge', or use ClipLoader"
+            )
         self._check(video)
         with open_indexed(video) as source:
             cut = read_cut(video, source, spec.unique_frames)
@@ -165,6 +167,39 @@ class CutSource(ClipSource):
             reason = _wrong_colours(info)
         if reason is not None:
             raise DecodeError(reason, uri=video.uri)
+
+
+def import_proxy() -> Any:
+    """`nvidia.dali.plugin.pytorch.experimental.proxy`, with DALIServer and DataLoader.
+
+    It marks its steps for profilers with NVTX, which torch has in its CUDA builds only; in others the marks are left
+    out, as they would otherwise end the run.
+
+    Raises:
+        MissingDependencyError: DALI or torch is not installed.
+    """
+    import_dali()
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependencyError("torch", "torch") from None
+    from nvidia.dali.plugin.pytorch.experimental import proxy
+
+    if torch.version.cuda is None:
+        proxy._nvtx = NoMarks  # noqa: SLF001 - there is no other way to run it without CUDA
+    return proxy
+
+
+class NoMarks:
+    """Stands for torch.cuda.nvtx where there is none."""
+
+    @staticmethod
+    def range_push(_: str) -> None:
+        """Mark nothing."""
+
+    @staticmethod
+    def range_pop() -> None:
+        """Mark nothing."""
 
 
 def clip_pipeline(
