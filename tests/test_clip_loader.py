@@ -19,7 +19,7 @@ from vidprep.indexes import build_index, open_index
 from vidprep.loaders import ClipLoader
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.frames import as_video, read_frames
-from vidprep.samplers import First, RandomClip
+from vidprep.samplers import First, FrameList, RandomClip
 from vidprep.samplers.plan import Plan
 
 FIRST = First(frames=4, pad="edge")
@@ -462,3 +462,67 @@ def test_failures_of_all_ranks_together_are_counted_at_the_end_of_an_epoch(plan,
             assert len(loader.failures) <= 8
     with loader_of(plan, **{**options, "rank": 0, "world_size": 1, "max_failures": 9}) as loader:
         list(loader)  # a loader of one rank in a run of two: no waiting for ranks that do not take part
+
+
+def flipped(clips):
+    from nvidia.dali import fn
+
+    return fn.flip(clips, horizontal=1)
+
+
+def cropped_at_random(clips):
+    from nvidia.dali import fn
+
+    return fn.random_resized_crop(clips, size=(16, 20), seed=3)
+
+
+def normalised(clips):
+    return (clips - 128.0) / 64.0
+
+
+def test_transform_flips_every_frame_of_a_clip(plan):
+    with loader_of(plan) as plain, loader_of(plan, transform=flipped) as other:
+        for want, got in zip(plain, other, strict=True):
+            assert np.array_equal(want.frames[:, :, :, ::-1], got.frames)
+
+
+def test_a_random_resized_crop_is_the_same_for_all_frames_of_a_clip(plan):
+    still = Plan(plan.videos, FrameList(frames=[0, 0, 0, 0]), seed=1)
+    with loader_of(still, transform=cropped_at_random) as loader:
+        batches = list(loader)
+    for batch in batches:
+        assert batch.frames.shape[1:] == (4, 16, 20, 3)
+        assert (batch.frames == batch.frames[:, :1]).all()
+
+
+@pytest.mark.parametrize(("layout", "order"), [("FCHW", (0, 1, 4, 2, 3)), ("CFHW", (0, 4, 1, 2, 3))])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_normalised_frames_come_in_any_layout_and_precision(plan, layout, order, dtype):
+    with loader_of(plan) as plain, loader_of(plan, layout=layout, dtype=dtype, transform=normalised) as other:
+        want, got = next(iter(plain)).frames, next(iter(other)).frames
+    assert got.dtype == np.dtype(dtype)
+    assert np.allclose(got, ((want.astype(np.float32) - 128) / 64).transpose(order), atol=2e-3)
+
+
+def test_cpu_and_dali_engines_give_the_same_batches(tmp_path):
+    options = {"cpu-used": "8", "deadline": "realtime"}
+    paths = [make_video(tmp_path / f"{n}.webm", codec="libvpx-vp9", frames=24, options=options) for n in range(3)]
+    two = Plan([as_video(path) for path in paths], RandomClip(frames=4, stride=2), seed=1, clips_per_video=2)
+    with loader_of(two, engine="cpu", size=None) as one, loader_of(two, engine="dali", size=None) as other:
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.clip.tolist() == theirs.clip.tolist()
+            assert np.array_equal(mine.frame_index, theirs.frame_index)
+            assert np.abs(mine.frames.astype(int) - theirs.frames).max() <= 2
+
+
+def test_stats_tell_what_waits_in_the_queues(plan):
+    with loader_of(plan, threads=2, prefetch=2) as loader:
+        batches = iter(loader)
+        next(batches)
+        stats = loader.stats()
+        assert 0 <= stats["batches_waiting"] <= 2
+        assert 0 <= stats["clips_waiting"] <= 3 + 2
+        assert 0 <= stats["wait_share"] <= 1
+        assert stats["fallbacks"] == 0
+        list(batches)
+        assert loader.stats()["clips_waiting"] == 0
