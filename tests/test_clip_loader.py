@@ -457,9 +457,10 @@ def test_failures_of_all_ranks_together_are_counted_at_the_end_of_an_epoch(plan,
     monkeypatch.setitem(sys.modules, "torch.distributed", NoDistributed(2, [5]))
     engine = BrokenEngine({"clip_window.mp4", "vfr_steps.mp4", "open_gop.mp4"})
     options = {"engine": engine, "on_error": "skip", "max_failures": 8, "rank": 1, "world_size": 2}
-    with loader_of(plan, **options) as loader, pytest.raises(TooManyFailuresError, match="clips failed"):
-        for _ in loader:
-            assert len(loader.failures) <= 8
+    with loader_of(plan, **options) as loader:
+        with pytest.raises(TooManyFailuresError, match="clips failed"):
+            list(loader)
+        assert len(loader.failures) <= 8  # its own alone are within the limit
     with loader_of(plan, **{**options, "rank": 0, "world_size": 1, "max_failures": 9}) as loader:
         list(loader)  # a loader of one rank in a run of two: no waiting for ranks that do not take part
 
@@ -505,9 +506,8 @@ def test_normalised_frames_come_in_any_layout_and_precision(plan, layout, order,
 
 
 def test_cpu_and_dali_engines_give_the_same_batches(tmp_path):
-    options = {"cpu-used": "8", "deadline": "realtime"}
-    paths = [make_video(tmp_path / f"{n}.webm", codec="libvpx-vp9", frames=24, options=options) for n in range(3)]
-    two = Plan([as_video(path) for path in paths], RandomClip(frames=4, stride=2), seed=1, clips_per_video=2)
+    videos = copied_videos(tmp_path, ("vp9_altref.webm", "vp8_altref.webm"))
+    two = Plan(videos, RandomClip(frames=4, stride=2, pad="edge"), seed=1, clips_per_video=2)
     with loader_of(two, engine="cpu", size=None) as one, loader_of(two, engine="dali", size=None) as other:
         for mine, theirs in zip(one, other, strict=True):
             assert mine.clip.tolist() == theirs.clip.tolist()

@@ -145,7 +145,7 @@ def _measured(plan: Any, work: Callable[[int], tuple[int, int, int]], seconds: f
     end = time.perf_counter() + seconds
 
     def run(_: int) -> list[tuple[int, int, int] | None]:
-        done = []
+        done: list[tuple[int, int, int] | None] = []
         while time.perf_counter() < end:
             try:
                 done.append(work(next(positions) % len(plan)))
