@@ -22,7 +22,7 @@ ESTIMATE_CLIPS = 2000
 def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    height, width = (text.split("x", 1) + [""])[:2]
+    height, width = [*text.split("x", 1), ""][:2]
     if not (height.isdigit() and width.isdigit() and int(height) and int(width)):
         raise click.BadParameter(f"{text!r}: expected HxW, such as 224x224")
     return int(height), int(width)

@@ -332,7 +332,7 @@ def _text(expression: pc.Expression | Without) -> str:
     text = str(expression)
     if "..." not in text:
         return text
-    (_, (serialised, *_)) = expression.__reduce__()[:2]  # pyarrow's words leave out the middle of long lists
+    serialised: pa.Buffer = expression.__reduce__()[1][0]  # pyarrow's words leave out the middle
     return f"{text} {zlib.crc32(serialised)}"
 
 
