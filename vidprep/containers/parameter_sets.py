@@ -63,6 +63,8 @@ class H264Sps(NamedTuple):
     width: int
     height: int
     vui: Vui
+    crop: tuple[int, int] = (0, 0)
+    """columns and rows cut off at the left and the top"""
 
     @property
     def reorder_depth(self) -> int:
@@ -99,18 +101,19 @@ def parse_h264_sps(nal_unit: bytes) -> H264Sps:
     frame_mbs_only = bits.flag()
     coded_height = map_units * 16 * (2 - frame_mbs_only)
     bits.skip(1 if frame_mbs_only else 2)
-    width, height = coded_width, coded_height
+    width, height, crop = coded_width, coded_height, (0, 0)
     if bits.flag():
         unit_x = 2 if chroma in (1, 2) else 1
         unit_y = (2 if chroma == 1 else 1) * (2 - frame_mbs_only)
-        width -= (bits.ue() + bits.ue()) * unit_x
-        height -= (bits.ue() + bits.ue()) * unit_y
+        left, right, top, bottom = (bits.ue() for _ in range(4))
+        crop = (left * unit_x, top * unit_y)
+        width, height = width - (left + right) * unit_x, height - (top + bottom) * unit_y
         if width <= 0 or height <= 0:
             raise OutOfBitsError
     vui = _h264_vui(bits) if bits.flag() else NO_VUI
     return H264Sps(
         sps_id, profile_idc, constraints, level_idc, chroma, separate_planes, depth, frame_num_bits, poc_type,
-        max_ref_frames, frame_mbs_only, coded_width, coded_height, width, height, vui,
+        max_ref_frames, frame_mbs_only, coded_width, coded_height, width, height, vui, crop,
     )  # fmt: skip
 
 
@@ -228,6 +231,8 @@ class HevcSps(NamedTuple):
     height: int
     reorder_depth: int
     vui: Vui
+    crop: tuple[int, int] = (0, 0)
+    """columns and rows cut off at the left and the top"""
 
 
 def parse_hevc_sps(nal_unit: bytes) -> HevcSps:
@@ -242,11 +247,12 @@ def parse_hevc_sps(nal_unit: bytes) -> HevcSps:
     if chroma == 3 and bits.flag():
         chroma = 0  # separate colour planes are coded as three monochrome pictures
     coded_width, coded_height = bits.bounded_ue(0xFFFF), bits.bounded_ue(0xFFFF)
-    width, height = coded_width, coded_height
+    width, height, crop = coded_width, coded_height, (0, 0)
     if bits.flag():
         unit_x, unit_y = (2 if chroma in (1, 2) else 1), (2 if chroma == 1 else 1)
-        width -= (bits.ue() + bits.ue()) * unit_x
-        height -= (bits.ue() + bits.ue()) * unit_y
+        left, right, top, bottom = (bits.ue() for _ in range(4))
+        crop = (left * unit_x, top * unit_y)
+        width, height = width - (left + right) * unit_x, height - (top + bottom) * unit_y
     if width <= 0 or height <= 0:
         raise OutOfBitsError
     depth = max(bits.bounded_ue(8), bits.bounded_ue(8)) + 8
@@ -261,7 +267,7 @@ def parse_hevc_sps(nal_unit: bytes) -> HevcSps:
         vui = _hevc_vui_of(bits, poc_bits)
     return HevcSps(
         sps_id, profile_idc, level_idc, interlaced_source, max_sub_layers, chroma, depth, coded_width, coded_height,
-        width, height, reorder, vui,
+        width, height, reorder, vui, crop,
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """The nvdec engine: PyNvVideoCodec's low-level decoders, kept between clips, fed straight from the cut.
 
-What makes it exact: each packet carries its row as time stamp, so that every surface says which picture it is; wanted
-pictures are checked off, one that is missing, unknown or of another size is an error. What makes it fast: decoders
-persist (making one costs 54 ms on an H200), one thread feeds one decoder, the GIL is released while it decodes, a
-wanted surface is copied once and all of a clip are converted to RGB by one kernel.
+What makes it exact: the pictures that a segment must give, and their order, are known beforehand; those that come are
+named by their place in that order, and their number must be the one expected (`due_rows` says why not by time stamp).
+Where it is not, or NVDEC refuses, the decoder is thrown away and the cpu engine decodes the clip or says what is wrong
+with it. What makes it fast: decoders persist (making one costs 54 ms on an H200), one thread feeds one decoder, the GIL
+is released while it decodes, a wanted surface is copied once and all of a clip are converted to RGB by one kernel.
 
 Memory, bounded: `num_decoders` decoders, each at most about 22 surfaces of 1.5 bytes a pixel (3 at 10 bits) of the
 coded size: 70 MB at 1080p; and for each clip in work 4.5 bytes a pixel of its wanted frames (1.5 surface, 3 RGB).
@@ -12,20 +13,28 @@ coded size: 70 MB at 1080p; and for each clip in work 4.5 bytes a pixel of its w
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vidprep.containers.bits import OutOfBitsError
+from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.parameter_sets import parse_h264_sps, parse_hevc_sps
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
-from vidprep.loaders.packet_forms import elementary_packets
+from vidprep.loaders.packet_forms import NAL_CODECS, annexb_units, elementary_packets, is_parameter_set
 
 if TYPE_CHECKING:
-    from vidprep.loaders.cut import Cut
+    from vidprep.loaders.cut import Cut, Packet
     from vidprep.records import StreamInfo
+
+logger = logging.getLogger(__name__)
 
 #: Two sessions for each of an H200's seven NVDEC engines keep them busy (5,035 pictures/s against 4,974 with one).
 DEFAULT_NUM_DECODERS = 14
@@ -36,10 +45,17 @@ CODECS = {
     "hevc": ("HEVC", (8, 10)),
     "vp8": ("VP8", (8,)),
     "vp9": ("VP9", (8, 10)),
-    "mpeg1video": ("MPEG1", (8,)),
-    "mpeg2video": ("MPEG2", (8,)),
-    "mpeg4": ("MPEG4", (8,)),
 }
+
+#: NVDEC decodes these too, but their standards leave the inverse transform's rounding open (IEEE 1180), and errors add
+#: up from picture to picture: up to 5 levels were seen between NVDEC and FFmpeg on an H200.
+INEXACT_CODECS = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
+
+#: Counted for clips that the cpu engine decoded after NVDEC had failed on them.
+FAILED = "NVDEC failed"
+
+#: Codecs whose pictures come in decode order, each with its own packet: order of presentation plays no part.
+IN_DECODE_ORDER = frozenset({"h264", "hevc"})
 
 #: Pixel formats that a session's surfaces can hold → bits.
 PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
@@ -58,6 +74,8 @@ class StreamKind(NamedTuple):
 
 def unsupported_reason(info: StreamInfo) -> str | None:
     """Why this stream goes to the cpu engine, or None."""
+    if info.codec in INEXACT_CODECS:
+        return f"{info.codec} is not decoded to the bit"
     if info.codec not in CODECS:
         return f"NVDEC does not decode {info.codec}"
     if info.chroma not in (None, "4:2:0") or (info.pix_fmt and info.pix_fmt not in PIXEL_FORMATS):
@@ -69,6 +87,10 @@ def unsupported_reason(info: StreamInfo) -> str | None:
     if info.interlaced:
         return "interlaced pictures would be deinterlaced"
     return None
+
+
+class NvdecError(Exception):
+    """NVDEC did not give the pictures that it was to give. Never leaves the engine: the cpu engine takes the clip."""
 
 
 class NvdecEngine:
@@ -100,6 +122,7 @@ class NvdecEngine:
         warm_up(self._device)
         self._pool: DecoderPool[StreamKind, _Session] = DecoderPool(self._new_session, num_decoders)
         self._fallback: Any = None
+        self._limits: dict[tuple[str, int], Limits | None] = {}
         self._counting = threading.Lock()
         self.fallbacks: dict[str, int] = {}
         """clips that the cpu engine decoded, by reason"""
@@ -112,10 +135,15 @@ class NvdecEngine:
         Raises:
             DecodeError: a wanted frame is missing, damaged, or of another size; names video and frame.
         """
-        reason = unsupported_reason(cut.info)
-        if reason is not None:
-            return self._decode_on_cpu(cut, reason)
-        return self._decode_on_gpu(cut)
+        cut = without_leading(cut)
+        reason = unsupported_reason(cut.info) or self._size_reason(_kind(cut.info))
+        if reason is None:
+            try:
+                return self._decode_on_gpu(cut)
+            except NvdecError as error:
+                logger.debug("%s: %s; the cpu engine takes it", cut.uri, error)
+                reason = FAILED
+        return self._decode_on_cpu(cut, reason)
 
     def close(self) -> None:
         """Drop the decoders and give torch's idle memory back to the GPU."""
@@ -140,8 +168,9 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut) -> Any:
-        cut = without_leading(cut)
         packets = elementary_packets(cut)
+        if packets and any(crop_offset(cut.info, packets[0][1])):
+            raise NvdecError("the picture is cropped at its left or top edge, PyNvVideoCodec's surface is not")
         with self._pool.lend(_kind(cut.info)) as session:
             pictures, finished = session.decode(cut, packets, self._tagged(cut.info))
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
@@ -166,6 +195,44 @@ class NvdecEngine:
     def _new_session(self, kind: StreamKind) -> _Session:
         return _Session(self._nvc, self._device, self._context, kind)
 
+    def _size_reason(self, kind: StreamKind) -> str | None:
+        """Why this GPU's NVDEC cannot take the size, or None."""
+        key = (kind.codec, kind.bit_depth)
+        if key not in self._limits:
+            self._limits[key] = _limits(self._nvc, self._device.index or 0, *key)
+        limits = self._limits[key]
+        if limits is None:
+            return None
+        if kind.coded_width < limits.min_width or kind.coded_height < limits.min_height:
+            return f"smaller than NVDEC's {kind.codec} takes"
+        if kind.coded_width > limits.max_width or kind.coded_height > limits.max_height:
+            return f"larger than NVDEC's {kind.codec} takes"
+        return None
+
+
+class Limits(NamedTuple):
+    """Coded sizes that NVDEC takes."""
+
+    min_width: int
+    min_height: int
+    max_width: int
+    max_height: int
+
+
+def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
+    """What the driver says; None where it does not."""
+    try:
+        caps = nvc.GetDecoderCaps(
+            gpuid=gpu,
+            codec=getattr(nvc.cudaVideoCodec, CODECS[codec][0]),
+            chromaformat=nvc.cudaVideoChromaFormat.YUV420,
+            bitdepth=bit_depth,
+        )
+        return Limits(*(int(caps[name]) for name in ("width_min", "height_min", "width_max", "height_max")))
+    except Exception as error:  # noqa: BLE001 - PyNvVideoCodec's own class derives from Exception alone
+        logger.warning("NVDEC's limits for %s are unknown: %s", codec, _one_line(error))
+        return None
+
 
 def _bit_depth(info: StreamInfo) -> int:
     return info.bit_depth or PIXEL_FORMATS.get(info.pix_fmt or "", 8)
@@ -189,37 +256,36 @@ class _Session:
         import torch
 
         self._stream = torch.cuda.Stream(device)
-        # On our own stream the decoder's copies and ours are in order: it cannot reuse a surface that we still read.
-        self._decoder = nvc.CreateDecoder(
-            gpuid=device.index or 0,
-            codec=getattr(nvc.cudaVideoCodec, CODECS[kind.codec][0]),
-            cudacontext=context,
-            cudastream=self._stream.cuda_stream,
-            usedevicememory=True,
-            maxwidth=kind.coded_width,
-            maxheight=kind.coded_height,
-        )
+        self._kind = kind
+        latency = nvc.DisplayDecodeLatencyType
+        try:
+            # On our own stream the decoder's copies and ours are in order: no surface is reused that we still read.
+            self._decoder = nvc.CreateDecoder(
+                gpuid=device.index or 0,
+                codec=getattr(nvc.cudaVideoCodec, CODECS[kind.codec][0]),
+                cudacontext=context,
+                cudastream=self._stream.cuda_stream,
+                usedevicememory=True,
+                maxwidth=kind.coded_width,
+                maxheight=kind.coded_height,
+                latency=latency.ZERO if kind.codec in IN_DECODE_ORDER else latency.NATIVE,
+            )
+        except Exception as error:
+            raise NvdecError(_one_line(error)) from error
         self._packet = nvc.PacketData()
         self._end = nvc.PacketData()
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
-        self._kind = kind
 
     def decode(self, cut: Cut, packets: list[tuple[int, bytes]], info: StreamInfo) -> tuple[Any, Any]:
-        """(RGB of the wanted frames, event that says when it is there)."""
+        """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
             wanted = _Wanted(cut, self._kind, self._stream.device)
-            try:
-                for segment in _segments(cut, packets):
-                    self._feed(segment, wanted)
-            except RuntimeError as error:
-                if isinstance(error, DecodeError):
-                    raise
-                raise DecodeError(
-                    f"NVDEC: {_one_line(error)}", uri=cut.uri, frame_index=wanted.first_missing
-                ) from error
+            for segment, due in zip(_segments(cut, packets), due_rows(cut), strict=True):
+                wanted.expect(due)
+                self._feed(segment, wanted)
             pictures = surface_to_rgb(wanted.complete(), info)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
@@ -227,7 +293,7 @@ class _Session:
 
     def _feed(self, segment: list[tuple[int, bytes]], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end."""
-        packet, decode = self._packet, self._decoder.Decode
+        packet = self._packet
         buffer = np.frombuffer(b"".join([data for _, data in segment]), np.uint8)
         address = buffer.ctypes.data
         for row, data in segment:
@@ -236,61 +302,99 @@ class _Session:
             packet.pts = row
             address += len(data)
             if data:  # an empty packet would end the stream
-                for frame in decode(packet):
-                    wanted.take(frame)
-        for frame in decode(self._end):
-            wanted.take(frame)
+                wanted.take(self._decoded(packet))
+        wanted.take(self._decoded(self._end))
+
+    def _decoded(self, packet: Any) -> Any:
+        try:
+            return self._decoder.Decode(packet)
+        except Exception as error:
+            raise NvdecError(_one_line(error)) from error
+
+
+def due_rows(cut: Cut) -> list[list[int]]:
+    """Rows of the pictures that each segment gives, in the order in which a session gives them."""
+    key = None if cut.info.codec in IN_DECODE_ORDER else attrgetter("pts")
+    return [
+        [packet.row for packet in (sorted(segment, key=key) if key else segment) if _gives_picture(cut, packet)]
+        for segment in cut.segments
+    ]  # fmt: skip
+
+
+def _gives_picture(cut: Cut, packet: Packet) -> bool:
+    """Whether a decoder gives a picture for it, wanted or not: not for headers, nor for hidden VP8 and VP9 frames."""
+    if packet.shown:
+        return True
+    facts = sample_facts(cut.info, packet.data)
+    return facts.has_picture is not False and facts.shown is not False
 
 
 class _Wanted:
-    """The surfaces that a clip asks for, checked off as they come."""
+    """The surfaces that a clip asks for, named by their place among all that come."""
 
     def __init__(self, cut: Cut, kind: StreamKind, device: Any) -> None:
         import torch
 
-        self._cut = cut
         self._places = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
-        self._next = 0
-        self._fed = {packet.row for packet in cut.packets}
+        self._due: list[int] = []
+        self._num_come = self._num_copied = 0
         self._shape = (surface_rows(kind.height), kind.width + kind.width % 2)
         dtype = torch.uint8 if kind.bit_depth == 8 else torch.int16
         self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
 
-    def take(self, frame: Any) -> None:
-        """Copy a wanted picture; pass over one that is not wanted."""
+    def expect(self, rows: list[int]) -> None:
+        """These come next, and all that were due have come. Raises NvdecError if not."""
+        if self._num_come != len(self._due):
+            raise NvdecError(f"{self._num_come} pictures came where {len(self._due)} were due")
+        self._due, self._num_come = rows, 0
+
+    def take(self, frames: Any) -> None:
+        """Copy wanted pictures; pass over others."""
+        for frame in frames:
+            if self._num_come == len(self._due):
+                raise NvdecError(f"more pictures came than the {len(self._due)} that were due")
+            place = self._places.get(self._due[self._num_come])
+            self._num_come += 1
+            if place is not None:
+                self._copy(frame, place)
+
+    def complete(self) -> Any:
+        """All surfaces. Raises NvdecError where one is missing."""
+        self.expect([])
+        if self._num_copied != len(self._places):
+            raise NvdecError("a wanted picture is not among those that were due")
+        return self._surfaces
+
+    def _copy(self, frame: Any, place: int) -> None:
         import torch
 
-        row = frame.getPTS()
-        place = self._places.get(row)
-        if place is None:
-            if row not in self._fed:
-                raise DecodeError(f"NVDEC gave a picture of row {row}, which it was not fed", uri=self._cut.uri)
-            return
-        if place != self._next:
-            raise self._error(f"the decoder gave frame {int(self._cut.frames[place])} where this one was due")
         surface = torch.from_dlpack(frame)
         if tuple(surface.shape[:2]) != self._shape:
-            raise self._error(
-                f"the surface is {tuple(surface.shape)}, not {self._shape}: the picture's size changes in mid-stream"
-            )
+            raise NvdecError(f"the surface is {tuple(surface.shape)}, not {self._shape}")
         if surface.dtype == torch.uint16:
             surface = surface.view(torch.int16)
         self._surfaces[place].copy_(surface.reshape(self._shape))
-        self._next += 1
+        self._num_copied += 1
 
-    @property
-    def first_missing(self) -> int | None:
-        """Frame index of the first wanted picture that has not come."""
-        return int(self._cut.frames[self._next]) if self._next < len(self._cut.frames) else None
 
-    def complete(self) -> Any:
-        """All surfaces. Raises DecodeError where one is missing."""
-        if self._next < len(self._cut.frames):
-            raise self._error("the decoder gave no picture for it")
-        return self._surfaces
+@lru_cache(maxsize=256)
+def _crop_of(codec: str, units: tuple[bytes, ...]) -> tuple[int, int]:
+    if codec == "h264":
+        sets = [parse_h264_sps(unit) for unit in units if unit[0] & 0x1F == 7]
+    else:
+        sets = [parse_hevc_sps(unit) for unit in units if unit[0] >> 1 & 0x3F == 33]
+    return max((found.crop for found in sets), default=(0, 0))
 
-    def _error(self, message: str) -> DecodeError:
-        return DecodeError(message, uri=self._cut.uri, frame_index=self.first_missing)
+
+def crop_offset(info: StreamInfo, first_sample: bytes) -> tuple[int, int]:
+    """Columns and rows that H.264 and HEVC cut off at the left and the top; `first_sample` as Annex B."""
+    if info.codec not in NAL_CODECS:
+        return (0, 0)
+    units = annexb_units(first_sample)
+    try:
+        return _crop_of(info.codec, tuple(unit for unit in units if is_parameter_set(info.codec, unit[0])))
+    except OutOfBitsError:
+        return (0, 0)
 
 
 def _segments(cut: Cut, packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
