@@ -5,6 +5,10 @@ middle of their 2x2 pixels (on the CPU swscale's bilinear+accurate_rnd+full_chro
 dali/operators/video/color_space.cu). That is a linear map of more numbers than samples, so that least squares undoes
 it, up to rounding, and the true samples are the nearest integers. The GPU kernel's constants are rounded to three
 digits and its zeros are 1/16 and 1/2 of 255: half a level off in chroma.
+
+What a channel cut off at 0 or 255 is lost. Where that is so next to another colour, chroma can only be estimated: in
+test patterns of saturated colours, half of whose values are cut off, 0.2 to 1.2 % of the RGB values then differ by more
+than 2 levels, up to 30; in camera pictures with 5 to 7 % cut off 0.01 to 0.4 %.
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
     Plane = npt.NDArray[np.uint8]
     Floats = npt.NDArray[np.float32]
 
-#: What DALI's GPU kernel converts with, by range (dali/kernels/imgproc/color_manipulation/color_space_conversion_impl.h,
-#: itu_r_bt_601 and jpeg).
+#: What DALI's GPU kernel converts with, by range (dali/kernels/imgproc/color_manipulation/,
+#: color_space_conversion_impl.h, itu_r_bt_601 and jpeg).
 GPU_CONVERSIONS = {
     "limited": Conversion(
         np.array([[1.164, 0, 1.596], [1.164, -0.392, -0.813], [1.164, 2.017, 0]], np.float32),

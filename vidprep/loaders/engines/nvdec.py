@@ -1,10 +1,12 @@
 """The nvdec engine: PyNvVideoCodec's low-level decoders, kept between clips, fed straight from the cut.
 
-What makes it exact: the pictures that a segment must give, and their order, are known beforehand; those that come are
-named by their place in that order, and their number must be the one expected (`due_rows` says why not by time stamp).
-Where it is not, or NVDEC refuses, the decoder is thrown away and the cpu engine decodes the clip or says what is wrong
-with it. What makes it fast: decoders persist (making one costs 54 ms on an H200), one thread feeds one decoder, the GIL
-is released while it decodes, a wanted surface is copied once and all of a clip are converted to RGB by one kernel.
+What makes it exact: decoders run without delay, so that the call which feeds a packet gives that packet's picture, and
+none other; one too many or too few, a surface of another size, or an exception, and the decoder is thrown away and the
+cpu engine decodes the clip or says what is wrong with it. (Time stamps do not tell pictures apart: NVDEC's parser hands
+them out anew in ascending order to pictures in display order, and not at all in decode order; so measured on an H200.)
+A decoder serves streams with equal sequence parameters only, `sequences` says why. What makes it fast: decoders persist
+(making one costs 54 ms on an H200), one thread feeds one decoder, the GIL is released while it decodes, a wanted
+surface is copied once and all of a clip are converted to RGB by one kernel.
 
 Memory, bounded: `num_decoders` decoders, each at most about 22 surfaces of 1.5 bytes a pixel (3 at 10 bits) of the
 coded size: 70 MB at 1080p; and for each clip in work 4.5 bytes a pixel of its wanted frames (1.5 surface, 3 RGB).
@@ -15,20 +17,18 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from functools import lru_cache
-from operator import attrgetter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.bits import OutOfBitsError
 from vidprep.containers.bitstream import sample_facts
-from vidprep.containers.parameter_sets import parse_h264_sps, parse_hevc_sps
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
-from vidprep.loaders.packet_forms import NAL_CODECS, annexb_units, elementary_packets, is_parameter_set
+from vidprep.loaders.engines.sequences import Sequence, sequences
+from vidprep.loaders.packet_forms import elementary_packets
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut import Cut, Packet
@@ -54,15 +54,16 @@ INEXACT_CODECS = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 #: Counted for clips that the cpu engine decoded after NVDEC had failed on them.
 FAILED = "NVDEC failed"
 
-#: Codecs whose pictures come in decode order, each with its own packet: order of presentation plays no part.
-IN_DECODE_ORDER = frozenset({"h264", "hevc"})
+#: Codecs that reorder pictures: those come without delay in decode order only. The others' come in either order, and in
+#: display order without the hidden ones.
+REORDERING_CODECS = frozenset({"h264", "hevc"})
 
 #: Pixel formats that a session's surfaces can hold → bits.
 PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
 
 
 class StreamKind(NamedTuple):
-    """What one decoder session serves. A session that meets another size returns wrong pixels without an error."""
+    """What one decoder session serves."""
 
     codec: str
     bit_depth: int
@@ -70,6 +71,7 @@ class StreamKind(NamedTuple):
     height: int
     coded_width: int
     coded_height: int
+    sequence: Sequence = Sequence()
 
 
 def unsupported_reason(info: StreamInfo) -> str | None:
@@ -168,10 +170,9 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut) -> Any:
-        packets = elementary_packets(cut)
-        if packets and any(crop_offset(cut.info, packets[0][1])):
-            raise NvdecError("the picture is cropped at its left or top edge, PyNvVideoCodec's surface is not")
-        with self._pool.lend(_kind(cut.info)) as session:
+        packets = [data for _, data in elementary_packets(cut)]
+        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, packets))
+        with self._pool.lend(kind) as session:
             pictures, finished = session.decode(cut, packets, self._tagged(cut.info))
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
@@ -225,13 +226,25 @@ def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
         caps = nvc.GetDecoderCaps(
             gpuid=gpu,
             codec=getattr(nvc.cudaVideoCodec, CODECS[codec][0]),
-            chromaformat=nvc.cudaVideoChromaFormat.YUV420,
-            bitdepth=bit_depth,
+            bitdepth=bit_depth,  # the chroma format is 4:2:0 where none is given
         )
         return Limits(*(int(caps[name]) for name in ("width_min", "height_min", "width_max", "height_max")))
     except Exception as error:  # noqa: BLE001 - PyNvVideoCodec's own class derives from Exception alone
         logger.warning("NVDEC's limits for %s are unknown: %s", codec, _one_line(error))
         return None
+
+
+def _only_sequence(info: StreamInfo, packets: list[bytes]) -> Sequence:
+    """The one sequence that the packets belong to. Raises NvdecError if there are more, or it cannot be served."""
+    found = sequences(info.codec, packets)
+    if len(found) != 1:
+        raise NvdecError(f"the packets hold {len(found)} kinds of sequence header")
+    (sequence,) = found
+    if (sequence.width, sequence.height) != (info.width, info.height):
+        raise NvdecError(f"the packets' size is {sequence.width}x{sequence.height}, not {info.width}x{info.height}")
+    if any(sequence.crop):
+        raise NvdecError("pictures are cropped at the left or the top, PyNvVideoCodec's surfaces are not")
+    return sequence
 
 
 def _bit_depth(info: StreamInfo) -> int:
@@ -268,57 +281,50 @@ class _Session:
                 usedevicememory=True,
                 maxwidth=kind.coded_width,
                 maxheight=kind.coded_height,
-                latency=latency.ZERO if kind.codec in IN_DECODE_ORDER else latency.NATIVE,
+                latency=latency.ZERO if kind.codec in REORDERING_CODECS else latency.LOW,
             )
         except Exception as error:
             raise NvdecError(_one_line(error)) from error
         self._packet = nvc.PacketData()
+        self._packet.decode_flag = nvc.VideoPacketFlag.ENDOFPICTURE
         self._end = nvc.PacketData()
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
 
-    def decode(self, cut: Cut, packets: list[tuple[int, bytes]], info: StreamInfo) -> tuple[Any, Any]:
+    def decode(self, cut: Cut, packets: list[bytes], info: StreamInfo) -> tuple[Any, Any]:
         """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
             wanted = _Wanted(cut, self._kind, self._stream.device)
-            for segment, due in zip(_segments(cut, packets), due_rows(cut), strict=True):
-                wanted.expect(due)
-                self._feed(segment, wanted)
-            pictures = surface_to_rgb(wanted.complete(), info)
+            for segment in _segments(cut, packets):
+                self._feed(cut, segment, wanted)
+            pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
             return pictures, finished
 
-    def _feed(self, segment: list[tuple[int, bytes]], wanted: _Wanted) -> None:
+    def _feed(self, cut: Cut, segment: list[tuple[Packet, bytes]], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end."""
-        packet = self._packet
+        fed = self._packet
         buffer = np.frombuffer(b"".join([data for _, data in segment]), np.uint8)
         address = buffer.ctypes.data
-        for row, data in segment:
-            packet.bsl_data = address
-            packet.bsl = len(data)
-            packet.pts = row
+        for packet, data in segment:
+            fed.bsl_data, fed.bsl = address, len(data)
             address += len(data)
-            if data:  # an empty packet would end the stream
-                wanted.take(self._decoded(packet))
-        wanted.take(self._decoded(self._end))
+            pictures = self._decoded(fed) if data else []  # an empty packet would end the stream
+            if len(pictures) != (_gives_picture(cut, packet) and len(data) > 0):
+                raise NvdecError(f"coded sample {packet.row} gave {len(pictures)} pictures")
+            if pictures:
+                wanted.take(packet.row, pictures[0])
+        if self._decoded(self._end):
+            raise NvdecError("a picture came after the last coded sample's")
 
     def _decoded(self, packet: Any) -> Any:
         try:
             return self._decoder.Decode(packet)
         except Exception as error:
             raise NvdecError(_one_line(error)) from error
-
-
-def due_rows(cut: Cut) -> list[list[int]]:
-    """Rows of the pictures that each segment gives, in the order in which a session gives them."""
-    key = None if cut.info.codec in IN_DECODE_ORDER else attrgetter("pts")
-    return [
-        [packet.row for packet in (sorted(segment, key=key) if key else segment) if _gives_picture(cut, packet)]
-        for segment in cut.segments
-    ]  # fmt: skip
 
 
 def _gives_picture(cut: Cut, packet: Packet) -> bool:
@@ -330,39 +336,27 @@ def _gives_picture(cut: Cut, packet: Packet) -> bool:
 
 
 class _Wanted:
-    """The surfaces that a clip asks for, named by their place among all that come."""
+    """The surfaces that a clip asks for, checked off as they come."""
 
     def __init__(self, cut: Cut, kind: StreamKind, device: Any) -> None:
         import torch
 
         self._places = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
-        self._due: list[int] = []
-        self._num_come = self._num_copied = 0
+        self._num_copied = 0
         self._shape = (surface_rows(kind.height), kind.width + kind.width % 2)
         dtype = torch.uint8 if kind.bit_depth == 8 else torch.int16
         self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
 
-    def expect(self, rows: list[int]) -> None:
-        """These come next, and all that were due have come. Raises NvdecError if not."""
-        if self._num_come != len(self._due):
-            raise NvdecError(f"{self._num_come} pictures came where {len(self._due)} were due")
-        self._due, self._num_come = rows, 0
-
-    def take(self, frames: Any) -> None:
-        """Copy wanted pictures; pass over others."""
-        for frame in frames:
-            if self._num_come == len(self._due):
-                raise NvdecError(f"more pictures came than the {len(self._due)} that were due")
-            place = self._places.get(self._due[self._num_come])
-            self._num_come += 1
-            if place is not None:
-                self._copy(frame, place)
+    def take(self, row: int, frame: Any) -> None:
+        """Copy a wanted picture; pass over one that is not wanted."""
+        place = self._places.get(row)
+        if place is not None:
+            self._copy(frame, place)
 
     def complete(self) -> Any:
         """All surfaces. Raises NvdecError where one is missing."""
-        self.expect([])
-        if self._num_copied != len(self._places):
-            raise NvdecError("a wanted picture is not among those that were due")
+        if self._num_copied != len(self._surfaces):
+            raise NvdecError(f"{self._num_copied} of {len(self._surfaces)} wanted pictures came")
         return self._surfaces
 
     def _copy(self, frame: Any, place: int) -> None:
@@ -377,29 +371,9 @@ class _Wanted:
         self._num_copied += 1
 
 
-@lru_cache(maxsize=256)
-def _crop_of(codec: str, units: tuple[bytes, ...]) -> tuple[int, int]:
-    if codec == "h264":
-        sets = [parse_h264_sps(unit) for unit in units if unit[0] & 0x1F == 7]
-    else:
-        sets = [parse_hevc_sps(unit) for unit in units if unit[0] >> 1 & 0x3F == 33]
-    return max((found.crop for found in sets), default=(0, 0))
-
-
-def crop_offset(info: StreamInfo, first_sample: bytes) -> tuple[int, int]:
-    """Columns and rows that H.264 and HEVC cut off at the left and the top; `first_sample` as Annex B."""
-    if info.codec not in NAL_CODECS:
-        return (0, 0)
-    units = annexb_units(first_sample)
-    try:
-        return _crop_of(info.codec, tuple(unit for unit in units if is_parameter_set(info.codec, unit[0])))
-    except OutOfBitsError:
-        return (0, 0)
-
-
-def _segments(cut: Cut, packets: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
-    ends = (*cut.segment_starts[1:], len(packets))
-    return [packets[start:end] for start, end in zip(cut.segment_starts, ends, strict=True)]
+def _segments(cut: Cut, packets: list[bytes]) -> list[list[tuple[Packet, bytes]]]:
+    pairs = list(zip(cut.packets, packets, strict=True))
+    return [pairs[start:end] for start, end in pairwise((*cut.segment_starts, len(pairs)))]
 
 
 def _one_line(error: BaseException) -> str:
