@@ -429,6 +429,8 @@ def _unneeded(
 
 def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
     """Unwanted rows that are shown before the key row that their segment starts from."""
+    if table.order is not None:  # times jump back: they do not tell what is shown before what
+        return np.zeros(0, np.int64)
     lengths = plan.segments[:, 1] - plan.segments[:, 0] + 1
     start_pts = np.repeat(table.pts[plan.segments[:, 0]], lengths)
     leading = plan.rows[table.pts[plan.rows] < start_pts]

@@ -47,7 +47,7 @@ class Sequence(NamedTuple):
 
 
 def sequences(codec: str, samples: Iterable[bytes]) -> frozenset[Sequence]:
-    """The distinct ones in coded samples (Annex B for H.264 and HEVC); headers that cannot be read count as one more."""
+    """The distinct ones in coded samples (Annex B for H.264 and HEVC); headers that cannot be read count as another."""
     if codec in SPS:
         units = {unit for sample in samples for unit in SPS[codec].findall(sample, 0, HEAD_BYTES)}
         return frozenset(_of_sps(codec, unit) for unit in units)
