@@ -165,9 +165,11 @@ class _Damage:
     def missing(self, place: int, seen: int | None) -> DecodeError:
         """The error for a wanted frame that did not come out where it was due."""
         if self._first is not None:
-            return self._error(place, self._cause)
+            return self._error(min(place, len(self._cut.frames) - 1), self._cause)
         if seen is None:
             return self._error(place, "the decoder gave no picture for it")
+        if place >= len(self._cut.frames):
+            return self._error(seen, "the decoder gave it twice")
         return self._error(place, f"the decoder gave frame {int(self._cut.frames[seen])} where this one was due")
 
     @property
