@@ -53,7 +53,13 @@ def decodable(corpus):
 
 
 #: Files that FFmpeg decodes and that are refused on purpose, by the reason.
-REFUSED = ("encrypted", "still image", "only attached pictures", "its size changes in mid-stream", "contradicts their times")
+REFUSED = (
+    "encrypted",
+    "still image",
+    "only attached pictures",
+    "its size changes in mid-stream",
+    "contradicts their times",
+)
 
 
 def test_every_corpus_file_equals_pyavs_sequential_decode_bit_for_bit(corpus):
