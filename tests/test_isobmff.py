@@ -12,7 +12,7 @@ from struct import pack
 import av
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from isobmff_files import UNITY, Movie, box, full, large_box, read_from, table, visual_entry
 
@@ -170,6 +170,7 @@ def test_samples_lie_where_a_plain_loop_over_the_tables_puts_them() -> None:
     assert not got.warnings
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 300), min_size=1, max_size=40),
     per_chunk=st.lists(st.integers(1, 5), min_size=1, max_size=8),

@@ -23,7 +23,6 @@ BAD = [
     "zero_bytes.mp4",
     "box_size_bomb.mp4",
     "moov_missing.mp4",
-    "stsz_huge_count.mp4",
     "audio_only.mp4",
     "shard_cases.json",
 ]

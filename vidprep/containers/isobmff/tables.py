@@ -6,8 +6,9 @@ many samples there are, and the other tables are cut or padded to it, with a war
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def _where(stbl: Boxes, kind: bytes) -> int | None:
 
 def _records(
     data: bytes, span: Span, dtype: str, fields: int, name: str, notes: Notes, skip: int = 4
-) -> npt.NDArray[np.generic]:
+) -> npt.NDArray[Any]:
     """The records after a full box's entry count, at most as many as the box holds.
 
     Array [count, fields], or [count] of one field.
@@ -222,7 +223,7 @@ def _expand_runs(runs: IntArray, num_chunks: int) -> tuple[IntArray, IntArray | 
     if int(lengths.min()) < 0:
         np.minimum(np.maximum.accumulate(first), num_chunks + 1, out=first)
         lengths = first[1:] - first[:-1]
-    entry = None if all(description == 1 for description in runs[:, 2].tolist()) else runs[:, 2].repeat(lengths)
+    entry = None if int(runs[0, 2]) == 1 and (runs[:, 2] == 1).all() else runs[:, 2].repeat(lengths)
     return runs[:, 1].repeat(lengths), entry
 
 
@@ -240,7 +241,7 @@ def _decode_times(data: bytes, stbl: Boxes, n: int, notes: Notes) -> tuple[IntAr
         count, step = int(runs[0, 0]), int(runs[0, 1])
         if count != n:
             notes.add(f"stts covers {count} samples, there are {n}", span[0])
-        return np.arange(n, dtype=np.int64) * step, np.broadcast_to(np.int64(step), n)
+        return _multiples(step, n), _constant(step, n)
     counts, steps = runs.astype(np.int64).T
     if steps.max() >= IMPLAUSIBLE_STEP:
         bad = int(np.argmax(steps >= IMPLAUSIBLE_STEP))
@@ -250,6 +251,15 @@ def _decode_times(data: bytes, stbl: Boxes, n: int, notes: Notes) -> tuple[IntAr
     dts = duration.cumsum()
     dts -= duration
     return dts, duration
+
+
+def _multiples(step: int, n: int) -> IntArray:
+    return np.arange(0, n * step, step) if step else np.zeros(n, np.int64)
+
+
+def _constant(value: int, n: int) -> IntArray:
+    """`value` n times in the memory of one; read only."""
+    return np.ndarray(n, np.int64, value.to_bytes(8, sys.byteorder), 0, (0,))
 
 
 def _repeat_to(values: IntArray, counts: IntArray, n: int, fill: int, name: str, span: Span, notes: Notes) -> IntArray:
@@ -271,15 +281,13 @@ def _composition(data: bytes, stbl: Boxes, n: int, notes: Notes) -> IntArray | N
     runs = _records(data, span, ">i4", 2, "ctts", notes)
     if len(runs) == 0:
         return None
-    counts, offsets = runs[:, 0].astype(np.int64), runs[:, 1].astype(np.int64)
+    counts, offsets = runs[:, 0], runs[:, 1].astype(np.int64)
     if len(offsets) > 2 and max(int(offsets[:-2].max()), -int(offsets[:-2].min())) > MAX_COMPOSITION_OFFSET:
         notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
         return None
-    if int(counts.min()) < 0:
-        counts = np.maximum(counts, 0)
-    elif len(counts) == n and int(counts.max()) == 1 and counts.all():
+    if len(counts) == n and int(counts.min()) == 1 == int(counts.max()):
         return offsets
-    return _repeat_to(offsets, counts, n, 0, "ctts", span, notes)
+    return _repeat_to(offsets, np.maximum(counts, 0, dtype=np.int64), n, 0, "ctts", span, notes)
 
 
 def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
@@ -288,9 +296,7 @@ def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
         return None
     key = np.zeros(n, np.bool_)
     numbers = [
-        _records(data, stbl[kind][0], ">u4", 1, kind.decode(), notes).astype(np.int64)
-        for kind in (b"stss", b"stps")
-        if kind in stbl
+        _records(data, stbl[kind][0], ">u4", 1, kind.decode(), notes) for kind in (b"stss", b"stps") if kind in stbl
     ]
     rap = _random_access_group(data, stbl, n, notes)
     if rap is not None:
@@ -298,12 +304,13 @@ def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
     for listed in numbers:
         if len(listed) == 0:
             continue
-        rows = listed - (1 if listed[0] > 0 else 0)  # some writers count from 0
-        if int(rows.max()) >= n or int(rows.min()) < 0:
+        rows = listed - np.uint32(1 if listed[0] else 0)  # some writers count from 0; 0 further on becomes 2^32 - 1
+        try:
+            key[rows] = True
+        except IndexError:
             notes.add(f"a sync table lists samples {listed.min()} to {listed.max()} of {n}", _where(stbl, b"stss"))
-            rows = rows[(rows >= 0) & (rows < n)]
-        key[rows] = True
-    if n and not len(numbers[0]) and not key.any():
+            key[rows[rows < n]] = True
+    if n and len(numbers[0]) == 0 and not key.any():
         key[0] = True  # an empty table says "none is"; the first sample is where decoding starts all the same
         notes.add("the sync table is empty", _where(stbl, b"stss"))
     return key

@@ -49,6 +49,7 @@ class Track:
     boxes: Boxes
     mdia: Boxes
     minf: Boxes
+    """children of minf; empty for tracks that are no video"""
 
     @property
     def is_video(self) -> bool:
@@ -132,17 +133,18 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
 def _read_track(data: bytes, span: Span, stream_index: int) -> Track:
     boxes = children(data, *span)
     mdia = children(data, *boxes[b"mdia"][0]) if b"mdia" in boxes else {}
-    minf = children(data, *mdia[b"minf"][0]) if b"minf" in mdia else {}
     header, end = boxes.get(b"tkhd", ((0, 0),))[0]
     at = header + (20 if end > header and data[header] == 1 else 12)
-    handler = mdia.get(b"hdlr", ((0, 0),))[0]
+    named, stop = mdia.get(b"hdlr", ((0, 0),))[0]
+    handler = data[named + 8 : named + 12] if stop - named >= 12 else b""
+    is_video_or_unknown = handler in _VIDEO_HANDLERS or not handler
     return Track(
         stream_index=stream_index,
         track_id=u32(data, at)[0] if at + 4 <= end else 0,
-        handler=data[handler[0] + 8 : handler[0] + 12] if handler[1] - handler[0] >= 12 else b"",
+        handler=handler,
         boxes=boxes,
         mdia=mdia,
-        minf=minf,
+        minf=children(data, *mdia[b"minf"][0]) if is_video_or_unknown and b"minf" in mdia else {},
     )
 
 
