@@ -6,6 +6,7 @@ import json
 import os
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from validation_files import make_files, validated
@@ -18,7 +19,9 @@ from vidprep.samplers import parse_policy
 from vidprep.validation.checks import CHECKS, checks_table
 from vidprep.validation.findings import read_findings
 from vidprep.validation.rules import Rules, parse_rules
-from vidprep.validation.run import Report
+
+if TYPE_CHECKING:
+    from vidprep.validation.run import Report
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,8 +7,6 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.frames import iter_frames, iter_groups, make_engine
 from vidprep.validation.pictures import thumbnails
@@ -17,6 +15,7 @@ from vidprep.validation.tasks import Outcome, Task, examine_batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
     import numpy.typing as npt
 
     from vidprep.records import VideoLike
@@ -39,9 +38,7 @@ class Thumbnailer:
         self._engine: Any = make_engine(engine).__enter__()
         self._resizing: Any = make_engine("cpu", size=SMALL).__enter__()
 
-    def __call__(
-        self, video: VideoLike, frames: IntArray, resize: bool
-    ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    def __call__(self, video: VideoLike, frames: IntArray, resize: bool) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
         """(frame, uint8 (32, 32) luma) of each frame. Raises DecodeError, MediaError."""
         if not resize and not hasattr(self._engine, "iter_decode"):
             yield from self._batches(video, frames)

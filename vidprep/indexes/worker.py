@@ -226,6 +226,7 @@ def _die_with(parent: int) -> None:
 
 
 def index_safely(task: Task, beat: Callable[[int], None]) -> Outcome:
+    """`index_batch`, with what ends the run as a problem of the outcome."""
     try:
         return index_batch(task, beat)
     except (OSError, pa.ArrowException) as error:

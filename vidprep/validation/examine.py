@@ -164,9 +164,7 @@ def _joined(failures: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
 class _Look:
     """Decodes frames of one video and goes on after failures."""
 
-    def __init__(
-        self, video: VideoLike, rules: Rules, decode: Decode, found: Examined, *, is_watching: bool
-    ) -> None:
+    def __init__(self, video: VideoLike, rules: Rules, decode: Decode, found: Examined, *, is_watching: bool) -> None:
         self._video, self._decode, self._found, self._is_watching = video, decode, found, is_watching
         timeline = video.timeline
         end = float(to_seconds(timeline.end_pts, timeline.time_base))

@@ -88,7 +88,9 @@ def _near(hashes: Hashes, order: IntArray, low: IntArray, high: IntArray, max_bi
         stop = max(int(np.searchsorted(ends, done + CHUNK_PAIRS, side="right")), begin + 1)
         some = counts[begin:stop]
         i = np.repeat(np.arange(begin, stop), some)
-        j = order[np.arange(int(some.sum())) - np.repeat(np.cumsum(some) - some, some) + np.repeat(low[begin:stop], some)]
+        j = order[
+            np.arange(int(some.sum())) - np.repeat(np.cumsum(some) - some, some) + np.repeat(low[begin:stop], some)
+        ]
         keep = (i < j) & (_num_bits(hashes[i] ^ hashes[j]) <= max_bits)
         found.append(np.stack([i[keep], j[keep]]))
         begin = stop

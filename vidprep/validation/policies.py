@@ -52,7 +52,7 @@ def policy_report(index: Index, policy: Policy, seed: int = 0) -> dict[str, Any]
         "yielded": run.clips,
         "padded_clips": run.padded_clips,
         "padded_places": run.padded_places,
-        "refused_videos": int(len(plan.refused)),
+        "refused_videos": len(plan.refused),
         "refused_clips": run.refused_clips,
         "reasons": {reason: asdict(found) for reason, found in run.reasons.items()},
         "pictures_per_frame": run.cost_bound / useful if useful else None,

@@ -151,9 +151,7 @@ class _Run:
         """The index by row; made only where single rows are needed."""
         return open_index(self._path)
 
-    def headers(
-        self, parts: Sequence[Path], store: Store, progress: Callable[[int, int], None] | None
-    ) -> None:
+    def headers(self, parts: Sequence[Path], store: Store, progress: Callable[[int, int], None] | None) -> None:
         """Header checks over all parts, a row group in memory at a time."""
         names = (*needed_columns(), *TIME_COLUMNS, *IDENTITY_COLUMNS)
         first = 0
@@ -188,9 +186,7 @@ class _Run:
         video = self.opened[row]
         return row, video["uri"], video["uri_bytes"]
 
-    def decode(
-        self, done: ProgressFile, runner: Runner, progress: Callable[[int, int], None] | None
-    ) -> None:
+    def decode(self, done: ProgressFile, runner: Runner, progress: Callable[[int, int], None] | None) -> None:
         """Decode what a former run has not, noting each task's videos as they come."""
         rows = np.flatnonzero(np.concatenate(self._ok)).tolist()
         todo = [row for row in rows if row not in done]
@@ -246,14 +242,14 @@ class _Run:
             "frames": self._frames,
             "hours": self._seconds / 3600,
             "frames_decoded": self._decoded,
-            "videos_by_worst": {
-                name: int((store.worst == rank).sum()) for name, rank in (("none", -1), *_ranked())
-            },
+            "videos_by_worst": {name: int((store.worst == rank).sum()) for name, rank in (("none", -1), *_ranked())},
             "findings": {
                 name: sum(count for check, count in store.counts.items() if severity[check] == name)
                 for name in SEVERITIES
             },
-            "checks": dict(sorted(store.counts.items(), key=lambda item: (-SEVERITIES.index(severity[item[0]]), -item[1]))),
+            "checks": dict(
+                sorted(store.counts.items(), key=lambda item: (-SEVERITIES.index(severity[item[0]]), -item[1]))
+            ),
         }
 
 
@@ -277,5 +273,3 @@ def _row_groups(part: Path, names: list[str]) -> Iterator[pa.Table]:
 def worst_at_least(report: Report, severities: Sequence[str]) -> bool:
     """Whether there is a finding of one of these severities."""
     return any(report.summary["findings"][name] for name in severities)
-
-
