@@ -197,7 +197,7 @@ def _on_alarm(number: int, frame: Any) -> None:
     raise LimitError("its time is up", reason=Reason.TIMEOUT)
 
 
-def main(connection_fd: int, beat_fd: int, parent: int, serve: Callable[[Any, Callable[[int], None]], Any]) -> None:
+def main(serve: Callable[[Any, Callable[[int], None]], Any], connection_fd: int, beat_fd: int, parent: int) -> None:
     """Serve tasks until the parent goes away: `serve(task, beat)` gives the outcome that is sent back."""
     global _limited
     _limited = True
@@ -256,4 +256,4 @@ if __name__ == "__main__":
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
-    worker.main(*map(int, sys.argv[1:4]), worker.index_safely)
+    worker.main(worker.index_safely, *map(int, sys.argv[1:4]))

@@ -28,7 +28,7 @@ class Task(NamedTuple):
     """Some videos to be decoded."""
 
     unit: int
-    index: str
+    index_path: str
     rows: list[int]
     examine: Options
     rules: Rules
@@ -54,7 +54,7 @@ def examine_batch(task: Task, decode: Decode, beat: Callable[[int], None]) -> Ou
         decode: gives their pictures.
         beat: told the place of each video before it is decoded, and IDLE after it.
     """
-    index = _index(task.index)
+    index = _index(task.index_path)
     examined = []
     for place, row in enumerate(task.rows):
         beat(place)
