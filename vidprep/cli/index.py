@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SRC...")
+@click.argument("sources", nargs=-1, required=True, metavar="SRC...", type=click.Path())
 @click.option("-o", "--out", required=True, metavar="INDEX", help="Folder of Parquet parts to write or go on with.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")

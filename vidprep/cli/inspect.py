@@ -27,7 +27,7 @@ _FOLDED = {f"colour_{name}" for name in _COLOUR} | {f"error_{name}" for name in 
 
 
 @click.command()
-@click.argument("path", metavar="FILE|INDEX")
+@click.argument("path", metavar="FILE|INDEX", type=click.Path())
 @click.option("--video", type=int, metavar="N", help="Which video of an INDEX, counted from 0.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(

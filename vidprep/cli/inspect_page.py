@@ -62,7 +62,7 @@ def _class(letter: str) -> str:
 
 
 def _diagrams(pictures: Pictures) -> list[tuple[str, Callable[[Any], None]]]:
-    from vidprep.pages.plots import draw_line, draw_pictures
+    from vidprep.pages.plots import draw_pictures, draw_points
 
     count = len(pictures.letters)
     some = "" if count == len(pictures.seconds) else f" of the first {count} frames"
@@ -74,17 +74,17 @@ def _diagrams(pictures: Pictures) -> list[tuple[str, Callable[[Any], None]]]:
     ]
     if len(pictures.steps_seconds):
         times, steps = _thinned(pictures.seconds[:-1], pictures.steps_seconds * 1000)
-        title = "Time from each frame to the next (even where the frame rate is constant)"
-        found.append((title, draw_line(title, "ms", times, steps, steps=True)))
+        title = "Time from each frame to the next"
+        found.append((title, draw_points(title, "ms", times, steps)))
     return found
 
 
 def _rate(pictures: Pictures) -> Callable[[Any], None]:
-    from vidprep.pages.plots import draw_line
+    from vidprep.pages.plots import draw_steps
 
     times, rate = pictures.bit_rate(PAGE_BINS)
     ends, held = np.append(times, pictures.end_seconds), np.append(rate, rate[-1])
-    return draw_line("Bit rate over time", "Mbit/s", ends, held / 1e6, steps=True)
+    return draw_steps("Bit rate over time", "Mbit/s", ends, held / 1e6)
 
 
 def _thinned(times: Any, values: Any) -> tuple[Any, Any]:

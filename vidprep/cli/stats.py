@@ -20,7 +20,7 @@ FAILURES = 500
 
 
 @click.command()
-@click.argument("indexes", nargs=-1, required=True, metavar="INDEX [INDEX2]")
+@click.argument("indexes", nargs=-1, required=True, metavar="INDEX [INDEX2]", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object (a list of them for two indexes).")
 @click.option("--html", type=click.Path(dir_okay=False), metavar="OUT.html", help="Also a page with plots; one file.")
 def command(indexes: tuple[str, ...], as_json: bool, html: str | None) -> None:

@@ -19,10 +19,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 
 from vidprep.indexes.frames import pack
-from vidprep.indexes.schema import FRAME_NAMES, VIDEO_COLUMNS, arrow_schema, check_part
+from vidprep.indexes.schema import FRAME_NAMES, VIDEO_COLUMNS, arrow_schema, open_part
 from vidprep.indexes.state import state_folder
 
 if TYPE_CHECKING:
@@ -125,8 +124,7 @@ def _cache_schema() -> pa.Schema:
 
 def _part_tables(part: Path, frames: IO[bytes], digest: Any, at: int) -> Iterator[tuple[pa.Table, list[int], int]]:
     """Row groups of a part: its columns, and where each video's block starts in `frames`, to which it is written."""
-    with parquet.ParquetFile(part) as file:
-        check_part(file, str(part))
+    with open_part(part) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
             starts = []

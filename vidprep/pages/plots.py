@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidprep.errors import MissingDependencyError
+from vidprep.pages.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["Plot", "bars", "draw_line", "draw_pictures", "figure_png", "plot"]
+__all__ = ["Plot", "bars", "draw_pictures", "draw_points", "draw_steps", "figure_png", "plot"]
 
 #: Colours of series: first, second.
 SERIES = ("#3566a8", "#d9822b")
@@ -72,17 +73,26 @@ def bars(title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]
     return plot(title, draw, size=(4.8, 0.5 + (0.14 + 0.13 * len(series)) * max(len(labels), 2)))
 
 
-def draw_line(
-    title: str, unit: str, x: npt.ArrayLike, y: npt.ArrayLike, *, steps: bool = False, from_zero: bool = True
-) -> Callable[[Any], None]:
-    """A curve over time in seconds, filled to zero; `steps` where each value holds until the next."""
+def draw_steps(title: str, unit: str, x: npt.ArrayLike, y: npt.ArrayLike) -> Callable[[Any], None]:
+    """Values over time in seconds, each of which holds until the next."""
 
     def draw(axes: Any) -> None:
-        axes.fill_between(x, y, step="post" if steps else None, color=SERIES[0], alpha=0.25, linewidth=0)
-        axes.plot(x, y, drawstyle="steps-post" if steps else "default", color=SERIES[0], linewidth=1)
+        axes.fill_between(x, y, step="post", color=SERIES[0], alpha=0.25, linewidth=0)
+        axes.plot(x, y, drawstyle="steps-post", color=SERIES[0], linewidth=1)
         _finish(axes, title, unit)
-        if from_zero:
-            axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=0)
+
+    return draw
+
+
+def draw_points(title: str, unit: str, x: npt.ArrayLike, y: npt.ArrayLike) -> Callable[[Any], None]:
+    """Values over time in seconds, a point each."""
+
+    def draw(axes: Any) -> None:
+        axes.plot(x, y, ".", color=SERIES[0], markersize=2.5)
+        _finish(axes, title, unit)
+        if np.min(y) >= 0:
+            axes.set_ylim(0, max(np.max(y) * 1.1, 1e-9))
 
     return draw
 
@@ -119,8 +129,13 @@ def _finish(axes: Any, title: str, unit: str) -> None:
 
 
 def plot(title: str, draw: Callable[[Any], None], *, size: tuple[float, float] = (9.6, 2.4)) -> Plot:
-    """One diagram; size in inches."""
-    return Plot(title=title, svg=_saved([draw], size, "svg"))
+    """One diagram, its title left to the page; size in inches."""
+
+    def untitled(axes: Any) -> None:
+        draw(axes)
+        axes.set_title("")
+
+    return Plot(title=title, svg=_saved([untitled], size, "svg"))
 
 
 def figure_png(draws: Sequence[Callable[[Any], None]], *, size: tuple[float, float], heading: str = "") -> bytes:
@@ -147,4 +162,4 @@ def _saved(draws: Sequence[Callable[[Any], None]], size: tuple[float, float], fo
 
 def _ascii(text: str) -> str:
     """Labels stay within glyphs that matplotlib's own font surely has."""
-    return text.replace("\u2265", ">=").encode("ascii", "backslashreplace").decode()
+    return shown(text).replace("\u2265", ">=").encode("ascii", "backslashreplace").decode()

@@ -79,7 +79,9 @@ class CpuEngine:
         ) as decoder:
             for segment in cut.segments:
                 for place, frame in _wanted_pictures(decoder, segment, damage):
-                    if place != due:
+                    if place < due:  # FFmpeg may show a picture twice (MPEG-4 that turns out to be reordered)
+                        continue
+                    if place > due:
                         raise damage.missing(due, place)
                     self._check_size(cut, place, frame)
                     yield place, _converted(convert, frame, cut, place)
@@ -169,7 +171,11 @@ class _Damage:
             return self._error(place, self._cause)
         if seen is None:
             return self._error(place, "the decoder gave no picture for it")
-        return self._error(place, f"the decoder gave frame {int(self._cut.frames[seen])} where this one was due")
+        return self._error(
+            place,
+            f"frame {int(self._cut.frames[seen])} came out of the decoder where this one was due: the order of the pictures "
+            f"contradicts their times",
+        )
 
     @property
     def _cause(self) -> str:
