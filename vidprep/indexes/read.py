@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import os
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
 from vidprep.records import Identity, Timeline
+from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,6 +127,11 @@ def _masked(array: pa.Array, numbers: pa.Array, convert: Callable[[Any], Any]) -
     return lambda row: convert(values[row]) if valid[row] else None
 
 
+@lru_cache(maxsize=1024)
+def _time_base(text: str | None) -> Fraction:
+    return parse_time_base(text) if text else Fraction(1)
+
+
 class VideoRow:
     """One video of an index (a `VideoLike`); what is asked for is made once, from mapped memory.
 
@@ -190,8 +197,8 @@ class VideoRow:
         """When its frames are shown."""
         return Timeline(
             pts=self.table.frame_pts,
-            time_base=self.info.time_base,
-            last_duration_ticks=self.info.last_duration_ticks,
+            time_base=_time_base(self["time_base"]),
+            last_duration_ticks=self["last_duration_ticks"] or 0,
             keyframes=self.table.keyframes,
         )
 
