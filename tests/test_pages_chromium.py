@@ -105,6 +105,7 @@ def visible_rows(browser: Any, query: str) -> int:
 
 def shot(browser: Any, tmp_path: Path, name: str) -> None:
     """A screenshot, kept in VIDPREP_SCREENSHOTS for those who want to look."""
+    browser.execute_script("scrollTo(0, 0)")
     folder = Path(os.environ.get("VIDPREP_SCREENSHOTS", tmp_path))
     assert browser.save_screenshot(str(folder / f"{name}.png"))
 
@@ -169,3 +170,15 @@ def test_one_video_of_a_hostile_name_has_its_page(browser: Any, hostile: Path, t
     assert [len(text) for text in texts(browser, "#strip")] == ([] if is_bad else [35])
     assert texts(browser, "#why li")
     shot(browser, tmp_path, f"inspect-{number}")
+
+
+def test_the_report_of_a_validation_shows_hostile_names_as_text(browser: Any, hostile: Path, tmp_path: Path) -> None:
+    run("validate", hostile, "--level", "header", "--policy", "first:frames=40,pad=drop", "--html", tmp_path / "v.html")
+    open_page(browser, tmp_path / "v.html")
+    names = {name.rpartition("/")[2] for name in texts(browser, "#findings td.name")}
+    assert f"{IMAGE}-bad.mp4" in names
+    assert f"{MARKUP}-bad.mp4" in names
+    assert visible_rows(browser, "latin-\\xe9-bad") >= 1
+    assert visible_rows(browser, "nothing like it") == 0
+    visible_rows(browser, "")
+    shot(browser, tmp_path, "validation")
