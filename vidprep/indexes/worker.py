@@ -230,6 +230,7 @@ def _die_with(parent: int) -> None:
 
 
 def index_safely(task: Task, beat: Callable[[int], None]) -> Outcome:
+    """`index_batch`; what it raises comes back as the outcome's error."""
     try:
         return index_batch(task, beat)
     except (OSError, pa.ArrowException) as error:

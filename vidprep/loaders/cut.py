@@ -17,6 +17,7 @@ import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
+from vidprep.loaders.references import first_gap
 from vidprep.records import SampleFlag
 from vidprep.sources import open_source
 
@@ -159,7 +160,9 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         _check_payloads(video.table, plan, payloads)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
-    return _assembled(video, plan, payloads, reader)
+    cut = _assembled(video, plan, payloads, reader)
+    _check_references(cut, plan)
+    return cut
 
 
 def open_indexed(video: VideoLike) -> Source:
@@ -375,6 +378,15 @@ def _check_payloads(table: SampleTable, plan: CutPlan, payloads: list[bytes]) ->
     for row, payload, crc32 in zip(plan.rows.tolist(), payloads, table.crc32[plan.rows].tolist(), strict=True):
         if zlib.crc32(payload) != crc32:
             raise _row_error(plan, row, f"coded sample {row} fails its checksum: the file's bytes changed")
+
+
+def _check_references(cut: Cut, plan: CutPlan) -> None:
+    """Raise DecodeError where the samples themselves say that a picture they refer to is not among them."""
+    for segment in cut.segments:
+        row = first_gap(cut.info, segment)
+        if row is not None and row not in cut.leading_rows:
+            error = _row_error(plan, row, f"reference pictures are missing before coded sample {row}")
+            raise DecodeError(error.message, uri=cut.uri, frame_index=error.frame_index)
 
 
 def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
