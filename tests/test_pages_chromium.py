@@ -103,6 +103,10 @@ def visible_rows(browser: Any, query: str) -> int:
     return sum(row.is_displayed() for row in browser.find_elements("css selector", "[data-row]"))
 
 
+def visible_groups(browser: Any) -> int:
+    return sum(group.is_displayed() for group in browser.find_elements("css selector", "[data-group]"))
+
+
 def shot(browser: Any, tmp_path: Path, name: str) -> None:
     """A screenshot, kept in VIDPREP_SCREENSHOTS for those who want to look."""
     browser.execute_script("scrollTo(0, 0)")
@@ -180,5 +184,8 @@ def test_the_report_of_a_validation_shows_hostile_names_as_text(browser: Any, ho
     assert f"{MARKUP}-bad.mp4" in names
     assert visible_rows(browser, "latin-\\xe9-bad") >= 1
     assert visible_rows(browser, "nothing like it") == 0
-    visible_rows(browser, "")
+    assert visible_groups(browser) == 0
+    assert visible_rows(browser, "truncated error") == len(HOSTILE)
+    assert visible_groups(browser) == 1
+    assert visible_rows(browser, "") > 2 * len(HOSTILE)
     shot(browser, tmp_path, "validation")
