@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 from clips_made import X264, make_video
-from sequential import rgb, sequential_frames
+from sequential import FLAGS, rgb, sequential_frames
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.cut import read_cut
@@ -63,6 +63,33 @@ def test_colours_are_within_two_levels_of_the_matrix_and_range_that_the_stream_s
         frame.colorspace, frame.color_range = MATRICES[matrix][2], RANGES[colour_range]
         error = np.abs(RgbConverter()(frame) - ycbcr_to_rgb(ycbcr, matrix, colour_range)).max()
         assert error <= 2, (level, error)
+
+
+def noise(pix_fmt, width, height):
+    frame, rng = av.VideoFrame(width, height, pix_fmt), np.random.default_rng(3)
+    bits = frame.format.components[0].bits
+    for plane in frame.planes:
+        if bits > 8:
+            plane.update(rng.integers(0, 1 << bits, plane.buffer_size // 2).astype("<u2").tobytes())
+        else:
+            plane.update(rng.bytes(plane.buffer_size))
+    return frame
+
+
+@pytest.mark.parametrize("size", [None, (45, 80)])
+@pytest.mark.parametrize(("width", "height"), [(160, 144), (161, 145)])
+@pytest.mark.parametrize(
+    "pix_fmt",
+    ["yuv420p", "yuvj420p", "yuv422p", "yuv444p", "yuv411p", "yuv440p", "yuv410p", "yuva420p", "nv12", "yuv420p10le",
+     "yuv422p10le", "yuv444p12le", "gray", "gbrp", "rgb24", "bgra", "rgb555le"],
+)  # fmt: skip
+def test_the_conversion_is_swscales_own_bit_for_bit(pix_fmt, width, height, size):
+    frame = noise(pix_fmt, width, height)
+    to = {} if size is None else {"height": size[0], "width": size[1]}
+    for matrix, colour_range in ((1, 1), (6, 2), (9, 1), (2, 0)):
+        frame.colorspace, frame.color_range = matrix, colour_range
+        named = frame.to_ndarray(format="rgb24", interpolation=FLAGS, **to)
+        assert np.array_equal(RgbConverter(size=size)(frame), named), (matrix, colour_range)
 
 
 @pytest.mark.parametrize("default", [None, "bt601", "bt709", "bt2020"])

@@ -178,7 +178,9 @@ def test_other_readers_see_one_row_per_video(built: Path) -> None:
     frames = int(open_index(built).column("num_samples").sum())
     assert dataset.dataset(built).count_rows() == count
     assert sum(map(len, pd.read_parquet(built)["sample_sizes"])) == frames
-    found = duckdb.sql(f"select count(*), sum(len(sample_sizes)), sum(num_samples) from '{built}/*.parquet'").fetchall()[0]
+    found = duckdb.sql(
+        f"select count(*), sum(len(sample_sizes)), sum(num_samples) from '{built}/*.parquet'"
+    ).fetchall()[0]
     assert found == (count, frames, frames)
     lists = pl.read_parquet(f"{built}/*.parquet")["sample_gaps"]
     assert (len(lists), lists.list.len().sum()) == (count, frames)

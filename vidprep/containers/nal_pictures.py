@@ -51,7 +51,7 @@ class H264Sets:
     num_tried: int = 0
 
     def add(self, unit: bytes) -> None:
-        """Take in an SPS or PPS; others, broken ones and those beyond a sane number are passed over."""
+        """Take in an SPS or PPS; broken ones and those beyond a sane number are passed over."""
         self.num_tried += 1
         if self.num_tried > 5 * MAX_PARAMETER_SETS:
             return
@@ -213,7 +213,7 @@ class HevcSets:
     num_tried: int = 0
 
     def add(self, unit: bytes) -> None:
-        """Take in an SPS or PPS of the base layer; others, broken ones and those beyond a sane number are passed over."""
+        """Take in an SPS or PPS of the base layer; broken ones and those beyond a sane number are passed over."""
         self.num_tried += 1
         if self.num_tried > 5 * MAX_PARAMETER_SETS or len(unit) < 3 or unit[0] & 1 or unit[1] >= 8:
             return

@@ -96,22 +96,36 @@ def verify(parsed: ParsedVideo, read_at: ReadAt, *, doubts: tuple[str, ...] = ()
     """
     if not is_understood(parsed.info.codec):
         return replace(parsed, doubts=parsed.doubts + doubts)
-    if parsed.info.codec in INTRA_ONLY:
-        facts = [sample_facts(parsed.info, b"")] * len(parsed.table)
-    elif parsed.access == "demux":
-        facts = _facts_by_demuxing(parsed, read_at, size_bytes)
-    else:
-        facts = _facts_of_ranges(parsed.info, parsed.table, read_at)
+    facts = facts_of_rows(parsed.info, parsed.table, read_at, access=parsed.access, size_bytes=size_bytes)
     return apply_facts(replace(parsed, doubts=parsed.doubts + doubts), facts)
 
 
-def _facts_by_demuxing(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
+def facts_of_rows(
+    info: StreamInfo, table: SampleTable, read_at: ReadAt, *, access: str, size_bytes: int
+) -> list[SampleFacts]:
+    """What the head of each row's bytes says of it.
+
+    Args:
+        info: the stream.
+        table: its first rows, or all of them.
+        read_at: the file.
+        access: as ParsedVideo.access.
+        size_bytes: length of the file.
+    """
+    if info.codec in INTRA_ONLY or not is_understood(info.codec):
+        return [sample_facts(info, b"")] * len(table)
+    if access == "demux":
+        return _facts_by_demuxing(info, len(table), read_at, size_bytes)
+    return _facts_of_ranges(info, table, read_at)
+
+
+def _facts_by_demuxing(info: StreamInfo, count: int, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
     """Facts of each row, from the packets of a second pass over the file; rows that it does not reach stay unknown."""
     from vidprep.containers import demux  # imports PyAV, which is slow to load
 
-    packets = islice(demux.iter_packets(read_at, size_bytes), len(parsed.table))
-    facts = [sample_facts(parsed.info, packet.data) for packet in packets]
-    return facts + [SampleFacts()] * (len(parsed.table) - len(facts))
+    packets = islice(demux.iter_packets(read_at, size_bytes), count)
+    facts = [sample_facts(info, packet.data) for packet in packets]
+    return facts + [SampleFacts()] * (count - len(facts))
 
 
 def _facts_of_ranges(info: StreamInfo, table: SampleTable, read_at: ReadAt) -> list[SampleFacts]:
