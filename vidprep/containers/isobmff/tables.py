@@ -176,14 +176,14 @@ def _records(data: bytes, span: Span, dtype: np.dtype[Any], kind: bytes, notes: 
     return np.ndarray(count, dtype, data, first).astype(np.int64)
 
 
-def _sizes(
-    data: bytes, stbl: Boxes, tables: _Tables, size_bytes: int, notes: Notes
-) -> tuple[IntArray, int]:
+def _sizes(data: bytes, stbl: Boxes, tables: _Tables, size_bytes: int, notes: Notes) -> tuple[IntArray, int]:
     if b"stsz" in stbl:
         span = stbl[b"stsz"][0]
         if span[1] - span[0] >= 12:
             constant, claimed = u32(data, span[0] + 4)[0], u32(data, span[0] + 8)[0]
-            return _constant_sizes(constant, claimed, size_bytes, span, notes) if constant else _int64(tables[b"stsz"]), claimed
+            return _constant_sizes(constant, claimed, size_bytes, span, notes) if constant else _int64(
+                tables[b"stsz"]
+            ), claimed
     if b"stz2" in stbl:
         span = stbl[b"stz2"][0]
         if span[1] - span[0] >= 12:
@@ -218,10 +218,11 @@ def _places(
 ) -> tuple[IntArray, IntArray | None]:
     """File offset and sample description of each sample; fewer than `sizes` where the chunks hold fewer."""
     n = len(sizes)
-    if b"co64" in stbl:
-        chunks = _records(data, stbl[b"co64"][0], _U64, b"co64", notes)
-    else:
-        chunks = _int64(tables.get(b"stco", _NOTHING))
+    chunks = (
+        _records(data, stbl[b"co64"][0], _U64, b"co64", notes)
+        if b"co64" in stbl
+        else _int64(tables.get(b"stco", _NOTHING))
+    )
     runs = _int64(tables.get(b"stsc", _NOTHING))
     if n == 0 or len(chunks) == 0 or len(runs) == 0:
         return _NOTHING, None
