@@ -118,7 +118,7 @@ def _rows(task: Task, beat: Callable[[int], None], outcome: Outcome) -> Iterator
     ceiling = 0
     for position, item in enumerate(task.items):
         if position % _CEILING_FILES == 0:
-            ceiling = _address_space_bytes() + task.options.memory_bytes
+            ceiling = address_space_bytes() + task.options.memory_bytes
         beat(position)
         row = _row(item, task.known.get(position) or item.error, task.options, ceiling)
         beat(IDLE)
@@ -192,7 +192,8 @@ def limits(timeout_seconds: float, ceiling: int) -> Iterator[None]:
 _limited = False
 
 
-def _address_space_bytes() -> int:
+def address_space_bytes() -> int:
+    """What this process takes of its address space now."""
     return int(Path("/proc/self/statm").read_bytes().split()[0]) * mmap.PAGESIZE
 
 
@@ -201,7 +202,7 @@ def _on_alarm(number: int, frame: Any) -> None:
     raise LimitError("its time is up", reason=Reason.TIMEOUT)
 
 
-def main(connection_fd: int, beat_fd: int, parent: int, serve: Callable[[Any, Callable[[int], None]], Any]) -> None:
+def main(serve: Callable[[Any, Callable[[int], None]], Any], connection_fd: int, beat_fd: int, parent: int) -> None:
     """Serve tasks until the parent goes away: `serve(task, beat)` gives the outcome that is sent back."""
     global _limited
     _limited = True
@@ -230,7 +231,7 @@ def _die_with(parent: int) -> None:
 
 
 def index_safely(task: Task, beat: Callable[[int], None]) -> Outcome:
-    """`index_batch`; what it raises comes back as the outcome's error."""
+    """`index_batch`, with what ends the run as a problem of the outcome."""
     try:
         return index_batch(task, beat)
     except (OSError, pa.ArrowException) as error:
@@ -260,4 +261,4 @@ if __name__ == "__main__":
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
-    worker.main(*map(int, sys.argv[1:4]), worker.index_safely)
+    worker.main(worker.index_safely, *map(int, sys.argv[1:4]))
