@@ -48,7 +48,11 @@ def parse_container(
         read_at = ReadAhead(read_at, size_bytes, min_read_bytes)
     parsed = _parser_for(read_at(0, MAGIC_BYTES))(read_at, size_bytes)
     doubts = doubts_of(parsed)
-    return verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes) if doubts or verify_keys else parsed
+    if doubts or verify_keys:
+        parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)
+        if not parsed.table.num_frames:
+            raise NotMediaError("no sample holds a picture that is shown", reason=Reason.NO_FRAMES)
+    return parsed
 
 
 def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
