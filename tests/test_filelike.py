@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vidprep.containers import parse_container
 from vidprep.containers.filelike import ReadAhead, ReadAtFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DATA = bytes(range(256)) * 8
 

@@ -14,7 +14,8 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["vidprep.containers"]):
-    from vidprep.containers import isobmff, matroska, verify
+    from vidprep.containers import isobmff, matroska
+    from vidprep.containers.verify import doubts_of, verify
 
 from vidprep.errors import ContainerError
 
@@ -30,7 +31,7 @@ def fuzz_one(data: bytes) -> None:
         parsed = parser(read_at, len(data))
         if parsed.access == "demux":
             return
-        got = verify.verify(parsed, read_at, doubts=verify.doubts_of(parsed), size_bytes=len(data))
+        got = verify(parsed, read_at, doubts=doubts_of(parsed), size_bytes=len(data))
     except ContainerError:
         return
     rows = got.table
