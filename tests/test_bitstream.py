@@ -278,3 +278,28 @@ def test_a_codec_that_is_not_understood_gives_nothing():
     assert sample_facts(info, b"abc") == SampleFacts()
     assert not is_understood("cinepak")
     assert set(HEAD_BYTES) == {"h264", "hevc", "vvc", *READERS}
+
+
+def test_only_the_highest_sub_layer_of_hevc_is_disposable():
+    """A sub-layer non-reference picture may serve pictures of higher sub-layers (H.265 7.4.2.2)."""
+    encoder, options, pix_fmt = CLIPS["x265_sub_layers"]
+    made = encode(encoder, frames=16, options=options, pix_fmt=pix_fmt)
+    row = next(row for row, fact in enumerate(_facts(made)) if fact.disposable)
+    unit = next(unit for unit in nal_units(made.packets[row].payload, 0) if unit[0] >> 1 & 63 < 32)
+    answers = [
+        sample_facts(made.info, b"\0\0\1" + bytes((0, sub_layer + 1)) + unit[2:]).disposable for sub_layer in range(3)
+    ]
+    assert answers == [False, False, True]
+
+
+@pytest.mark.parametrize(("code", "count"), [(0b1, 0), (0b00100, 3)])
+def test_only_a_recovery_point_without_delay_is_key(code, count):
+    encoder, options, pix_fmt = CLIPS["x264_open_gop"]
+    made = encode(encoder, frames=36, options=options, pix_fmt=pix_fmt)
+    row = [row for row, fact in enumerate(_facts(made)) if fact.key][1]
+    unit = next(unit for unit in nal_units(made.packets[row].payload, 0) if unit[0] & 31 == 1)
+    bits = code << (8 - code.bit_length() * 2 + 1) if count else 0b1100_0000
+    sei = bytes((6, 6, 1, bits, 0x80))
+    fact = sample_facts(made.info, b"\0\0\1" + sei + b"\0\0\1" + unit)
+    assert (fact.recovery_frames, fact.key) == (count, count == 0)
+    assert sample_facts(made.info, b"\0\0\1" + unit).key is False

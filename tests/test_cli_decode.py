@@ -25,7 +25,7 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "text, frames",
+    ("text", "frames"),
     [
         ("all", range(30)),
         ("0,7,-1,7", [0, 7, 29, 7]),

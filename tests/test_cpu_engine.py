@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 from clips_made import X264, make_video
-from sequential import rgb, sequential_frames
+from sequential import FLAGS, rgb, sequential_frames
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.cut import read_cut
@@ -63,6 +63,33 @@ def test_colours_are_within_two_levels_of_the_matrix_and_range_that_the_stream_s
         frame.colorspace, frame.color_range = MATRICES[matrix][2], RANGES[colour_range]
         error = np.abs(RgbConverter()(frame) - ycbcr_to_rgb(ycbcr, matrix, colour_range)).max()
         assert error <= 2, (level, error)
+
+
+def noise(pix_fmt, width, height):
+    frame, rng = av.VideoFrame(width, height, pix_fmt), np.random.default_rng(3)
+    bits = frame.format.components[0].bits
+    for plane in frame.planes:
+        if bits > 8:
+            plane.update(rng.integers(0, 1 << bits, plane.buffer_size // 2).astype("<u2").tobytes())
+        else:
+            plane.update(rng.bytes(plane.buffer_size))
+    return frame
+
+
+@pytest.mark.parametrize("size", [None, (45, 80)])
+@pytest.mark.parametrize(("width", "height"), [(160, 144), (161, 145)])
+@pytest.mark.parametrize(
+    "pix_fmt",
+    ["yuv420p", "yuvj420p", "yuv422p", "yuv444p", "yuv411p", "yuv440p", "yuv410p", "yuva420p", "nv12", "yuv420p10le",
+     "yuv422p10le", "yuv444p12le", "gray", "gbrp", "rgb24", "bgra", "rgb555le"],
+)  # fmt: skip
+def test_the_conversion_is_swscales_own_bit_for_bit(pix_fmt, width, height, size):
+    frame = noise(pix_fmt, width, height)
+    to = {} if size is None else {"height": size[0], "width": size[1]}
+    for matrix, colour_range in ((1, 1), (6, 2), (9, 1), (2, 0)):
+        frame.colorspace, frame.color_range = matrix, colour_range
+        named = frame.to_ndarray(format="rgb24", interpolation=FLAGS, **to)
+        assert np.array_equal(RgbConverter(size=size)(frame), named), (matrix, colour_range)
 
 
 @pytest.mark.parametrize("default", [None, "bt601", "bt709", "bt2020"])
@@ -126,7 +153,9 @@ def test_wanted_frames_come_out_in_order(h264, truth, engine):
 def test_unwanted_pictures_are_not_converted(h264, engine, monkeypatch):
     converted = []
     original = RgbConverter.__call__
-    monkeypatch.setattr(RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame))
+    monkeypatch.setattr(
+        RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame)
+    )
     cut = cut_of(h264, [20, 40])
     engine.decode(cut)
     assert converted == cut.frame_rows.tolist()
@@ -205,7 +234,7 @@ def test_the_reorder_depth_is_how_far_decoding_runs_ahead(h264):
     assert reorder_depth(cut_of(h264, [0])) == 0
 
 
-@pytest.mark.parametrize("codec, options", [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),
+@pytest.mark.parametrize(("codec", "options"), [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),
     ("mpeg2video", {"bf": "2"}), ("libvpx", {}), ("libvpx-vp9", {"cpu-used": "8"}), ("libsvtav1", {"preset": "12"})])  # fmt: skip
 def test_every_codec_is_frame_exact_singly(tmp_path, engine, codec, options):
     path = make_video(tmp_path / "a.mkv", codec=codec, frames=24, gop=8, options=options)

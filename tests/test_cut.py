@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import zlib
 
 import numpy as np
@@ -11,7 +12,7 @@ from clips_made import X264, make_video
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidprep.containers.bitstream import SampleFacts
+from vidprep.containers.bitstream import SampleFacts, sample_facts
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders import cut as cut_module
 from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
@@ -58,6 +59,17 @@ def test_a_picture_shown_before_its_key_frame_starts_one_gop_earlier():
     assert segments_of(table, [4]) == [[0, 5]]
     assert segments_of(table, [6]) == [[4, 4]]
     assert segments_of(table, [7]) == [[4, 8]]
+
+
+def leading_rows(table, frames):
+    return cut_module._leading_rows(table, plan_cut(table, np.array(frames))).tolist()
+
+
+def test_leading_pictures_of_a_start_concern_nobody_unless_one_of_them_is_wanted():
+    # I6 B2 B4 P9 B7: the stream begins with pictures that are shown before its key frame
+    table = table_of([6, 2, 4, 9, 7], keys=[0])
+    assert leading_rows(table, [4]) == [1, 2]
+    assert leading_rows(table, [1, 4]) == []
 
 
 def test_rows_before_the_first_key_row_start_at_row_0():
@@ -118,7 +130,7 @@ def test_plans_hold_every_wanted_row_behind_its_key_row_and_no_byte_twice(table_
     covered = [(a, a + size) for a, size in plan.reads]
     for row in plan.rows:
         assert any(a <= table.offset[row] and table.offset[row] + table.size[row] <= b for a, b in covered)
-    assert all(b[0] - a[1] > gap for a, b in zip(covered, covered[1:], strict=False))
+    assert all(b[0] - a[1] > gap for a, b in itertools.pairwise(covered))
     assert sum(size for _, size in plan.reads) <= table.size[plan.rows].sum() + gap * len(plan.rows)
 
 
@@ -164,19 +176,36 @@ def test_a_clip_of_a_long_video_reads_its_own_gops_only(tmp_path):
     assert ratio <= 1.1
 
 
-def test_unreferenced_pictures_known_from_the_table_are_left_out_unless_wanted(made):
+def test_unreferenced_pictures_known_from_the_table_are_left_out_unless_wanted(made, monkeypatch):
+    monkeypatch.setattr(cut_module, "_unreferenced_test", lambda info: lambda payload: False)
     video = as_video(made)
     flags = video.table.flags.copy()
-    flags[[2, 3]] |= int(SampleFlag.DISPOSABLE)
+    flags[[3, 4]] |= int(SampleFlag.DISPOSABLE)
     marked = dataclasses.replace(
         video, parsed=dataclasses.replace(video.parsed, table=dataclasses.replace(video.table, flags=flags))
     )
     frame_of_row = {int(row): frame for frame, row in enumerate(video.table.frame_rows)}
     with open_source(str(made)) as source:
-        cut = read_cut(marked, source, np.array([frame_of_row[3], frame_of_row[8]]))
+        cut = read_cut(marked, source, np.array([frame_of_row[4], frame_of_row[8]]))
     rows = [packet.row for packet in cut.packets]
-    assert 2 not in rows
-    assert {0, 3, 8} <= set(rows)
+    assert rows == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+def test_the_short_look_at_h264_samples_says_what_the_long_one_does(made):
+    video, data = as_video(made), made.read_bytes()
+    samples = [data[o : o + s] for o, s in zip(video.table.offset, video.table.size, strict=True)]
+    short = [cut_module._is_unreferenced_h264(sample) for sample in samples]
+    assert short == [sample_facts(video.info, sample).disposable is True for sample in samples]
+    assert 10 < sum(short) < 50
+    assert not cut_module._is_unreferenced_h264(bytes.fromhex("00000001 68 00000001 01"))
+
+
+def test_unreferenced_pictures_known_from_the_bytes_are_left_out_unless_wanted(made):
+    video = as_video(made)
+    with open_source(str(made)) as source:
+        one, every = read_cut(video, source, np.array([11])), read_cut(video, source, np.arange(12))
+    assert len(every.packets) == 12
+    assert len(one.packets) < int(video.table.frame_rows[11]) + 1
 
 
 def test_a_false_key_claim_is_found_in_the_bytes_read_and_decoding_starts_earlier(made, monkeypatch):

@@ -41,7 +41,9 @@ def tables(draw: st.DrawFn) -> SampleTable:
 
 
 def _equal(left: SampleTable, right: SampleTable) -> bool:
-    pairs = [(getattr(left, name), getattr(right, name)) for name in ("offset", "size", "pts", "flags", "order", "crc32")]
+    pairs = [
+        (getattr(left, name), getattr(right, name)) for name in ("offset", "size", "pts", "flags", "order", "crc32")
+    ]
     return all((a is None) == (b is None) and (a is None or np.array_equal(a, b)) for a, b in pairs)
 
 
@@ -67,7 +69,9 @@ def test_any_table_comes_back_from_the_columns(many: list[SampleTable | None]) -
 def test_any_table_comes_back_from_the_cache(table: SampleTable) -> None:
     block = pack(*_lists([table])[0])
     back = unpack(memoryview(block + b"next block"), len(table))
-    expected = table if len(table) else SampleTable(offset=table.offset, size=table.size, pts=table.pts, flags=table.flags)
+    expected = (
+        table if len(table) else SampleTable(offset=table.offset, size=table.size, pts=table.pts, flags=table.flags)
+    )
     assert _equal(back, expected)
 
 

@@ -30,7 +30,7 @@ def numbers(path, frames, size=None):
     return [drawn_number(picture) for picture in read_frames(path, frames, engine="cpu", size=size)]
 
 
-@pytest.mark.parametrize("path, frame_ids, changes_size", list(cases_with_drawn_frames()))
+@pytest.mark.parametrize(("path", "frame_ids", "changes_size"), list(cases_with_drawn_frames()))
 def test_every_case_is_frame_exact_in_order_singly_backwards_and_at_random(path, frame_ids, changes_size):
     size = (144, 160) if changes_size else None
     n, rng = len(frame_ids), random.Random(7)
@@ -46,16 +46,24 @@ def decodable(corpus):
     """Files that FFmpeg decodes without an error, a log line or a size change."""
     for line in (corpus / "manifest.jsonl").read_text().splitlines():
         facts = json.loads(line)
-        if facts["decode_errors"] == "no" and facts["n_frames"] and not facts["ffprobe_error_lines"]:
+        is_sequence_of_stills = facts["name"].endswith(".avif")  # FFmpeg takes the still beside the moving track
+        is_clean = facts["decode_errors"] == "no" and not facts["ffprobe_error_lines"]
+        if is_clean and facts["n_frames"] and not is_sequence_of_stills:
             yield facts
 
 
 #: Files that FFmpeg decodes and that are refused on purpose, by the reason.
-REFUSED = ("encrypted", "still image", "its size changes in mid-stream")
+REFUSED = (
+    "encrypted",
+    "still image",
+    "only attached pictures",
+    "its size changes in mid-stream",
+    "contradicts their times",
+)
 
 
 def test_every_corpus_file_equals_pyavs_sequential_decode_bit_for_bit(corpus):
-    limit, wrong, refused, equal = 64, [], [], 0
+    limit, wrong, refused, equal = 24, [], [], 0
     for facts in decodable(corpus):
         path = corpus / "files" / facts["name"]
         try:
@@ -138,7 +146,7 @@ def test_a_probed_video_is_refused_once_its_file_changed_or_went(made, tmp_path)
     assert error.value.reason == Reason.VANISHED
 
 
-@pytest.mark.parametrize("name, reason", [("zero_bytes.mp4", "empty"), ("audio_only.mp4", "no_video_stream")])
+@pytest.mark.parametrize(("name", "reason"), [("zero_bytes.mp4", "empty"), ("audio_only.mp4", "no_video_stream")])
 def test_what_is_no_video_is_an_error_naming_the_file(cases, name, reason):
     with pytest.raises(MediaError) as error:
         read_frames(cases / "files" / name, [0])

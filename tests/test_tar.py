@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import tarfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ from vidprep.records import Identity
 from vidprep.sources import open_source
 from vidprep.sources.local import LocalSource
 from vidprep.sources.tar import list_members
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LONG = "folder/" * 40 + "video.with.dots.mp4"
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -113,7 +116,9 @@ def test_of_two_members_with_one_name_the_last_counts(tmp_path: Path) -> None:
     assert _members(tmp_path / "x.tar") == {"a.mp4": b"new"}
 
 
-@pytest.mark.parametrize(("data", "message"), [(b"", "empty"), (b"\x1f\x8b" + bytes(600), "compressed"), (b"x" * 2000, "not a tar")])
+@pytest.mark.parametrize(
+    ("data", "message"), [(b"", "empty"), (b"\x1f\x8b" + bytes(600), "compressed"), (b"x" * 2000, "not a tar")]
+)
 def test_what_is_no_archive_says_so(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "x.tar").write_bytes(data)
     with pytest.raises(ContainerError, match=message):

@@ -15,11 +15,13 @@ COMMANDS = {
     "index": ("index", "Index videos: one Parquet row for each, resumable."),
     "inspect": ("inspect", "Show what a video's index row says, and why."),
     "stats": ("stats", "Summarise an index: counts, hours, resolutions, failures."),
+    "validate": ("validate", "Check videos or an index: tables, key frames, pictures."),
     "sample": ("sample", "Show which frames a policy takes; dry runs and contact sheets."),
     "decode": ("decode", "Decode exactly the named frames of a file to .npy."),
     "export": ("export", "Write an index, or the clips of a policy, for other tools."),
     "merge": ("merge", "Gather several indexes (shards of one run) into one."),
     "compact": ("compact", "Write an index anew with fewer, larger parts."),
+    "completion": ("completion", "Print the completion script of a shell."),
 }
 
 

@@ -10,7 +10,7 @@ from vidprep.errors import VidprepError
 
 
 @click.command()
-@click.argument("index", metavar="INDEX")
+@click.argument("index", metavar="INDEX", type=click.Path())
 @click.option("-o", "--out", required=True, metavar="NEW", help="Folder of the new index; must hold none yet.")
 def command(index: str, out: str) -> None:
     r"""Write an index anew, same rows, same order, with fewer and larger parts. The old one stays.

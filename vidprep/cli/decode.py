@@ -61,7 +61,7 @@ def parse_frames(text: str) -> slice | list[int]:
 
 
 @click.command(epilog="Example: vidprep decode clip.mp4 --frames 0,7,33 -o frames.npy")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option(
     "--frames", required=True, callback=_frames_option, help="all, a list 0,7,33 (negative = from the end), or A:B:S."
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SRC...")
+@click.argument("sources", nargs=-1, required=True, metavar="SRC...", type=click.Path())
 @click.option("-o", "--out", required=True, metavar="INDEX", help="Folder of Parquet parts to write or go on with.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")
@@ -80,7 +80,7 @@ def command(
 
     if engine == "ray":
         raise click.UsageError("--engine ray is not there yet; use --shard I/N to spread over machines")
-    _check_sources(sources)
+    check_sources(sources)
     try:
         with Progress("index", "videos") as progress:
             summary = build_index(
@@ -95,7 +95,7 @@ def command(
         sys.exit(1)
 
 
-def _check_sources(sources: tuple[str, ...]) -> None:
+def check_sources(sources: tuple[str, ...]) -> None:
     """Exit 2 before any work if a source that can be looked up at once is missing."""
     for source in sources:
         path = source.removeprefix("@").partition(".tar::")[0]

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.explain import explanations
+from vidprep.cli.pictures import lines, pictures_of
 from vidprep.errors import VidprepError
+from vidprep.indexes.rows import info_of, uri_of
+from vidprep.pages.text import shown
+from vidprep.records import Identity, ParsedVideo, Video
 
 if TYPE_CHECKING:
+    from vidprep.cli.pictures import Pictures
     from vidprep.indexes.rows import Row
     from vidprep.records import SampleTable
 
@@ -21,15 +27,19 @@ _FOLDED = {f"colour_{name}" for name in _COLOUR} | {f"error_{name}" for name in 
 
 
 @click.command()
-@click.argument("path", metavar="FILE|INDEX")
+@click.argument("path", metavar="FILE|INDEX", type=click.Path())
 @click.option("--video", type=int, metavar="N", help="Which video of an INDEX, counted from 0.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
     "--frames", is_flag=True, help="Also every frame's pts, and the key frames (checked against their bytes)."
 )
 @click.option("--explain", is_flag=True, help="Say how the facts were had and what is odd about the file.")
-def command(path: str, video: int | None, as_json: bool, frames: bool, explain: bool) -> None:
-    r"""Show what an index says (or would say) of one video.
+@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT.html", help="Also a page; one file.")
+@click.option("--png", type=click.Path(dir_okay=False), metavar="OUT.png", help="Also the diagrams as a picture.")
+def command(
+    path: str, video: int | None, as_json: bool, frames: bool, explain: bool, html: str | None, png: str | None
+) -> None:
+    r"""Show what an index says (or would say) of one video: facts, picture types, bit rate and frame times.
 
     A file that cannot be read is described too, with its error: exit 0. Exit 2: no such file.
 
@@ -38,20 +48,53 @@ def command(path: str, video: int | None, as_json: bool, frames: bool, explain: 
       vidprep inspect a.mp4
       vidprep inspect a.mp4 --json --frames
       vidprep inspect shard.tar::clips/a.mp4 --explain
-      vidprep inspect index --video 12
+      vidprep inspect index --video 12 --html video.html
     """
     try:
         row, table = _from_index(path, video) if _is_index(path) else _from_file(path, verify_keys=frames)
     except VidprepError as error:
         raise click.ClickException(str(error)) from error
     facts = describe(row, table if frames else None)
+    shows_pictures = not as_json or html is not None or png is not None
+    pictures = pictures_of(video_of(row, table)) if shows_pictures and table is not None else None
+    try:
+        _write(html, png, facts, row, table, pictures)
+    except (VidprepError, OSError) as error:
+        raise click.ClickException(str(error)) from error
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=True))
         return
     _print(facts)
-    if explain:
-        for line in explanations(row):
-            click.echo(f"- {line}")
+    for line in lines(pictures) if pictures else ():
+        click.echo(shown(line))
+    for line in explanations(row, table, uri_of(row)) if explain else ():
+        click.echo(f"- {shown(line)}")
+
+
+def _write(
+    html: str | None, png: str | None, facts: dict[str, Any], row: Row, table: SampleTable | None,
+    pictures: Pictures | None,
+) -> None:  # fmt: skip
+    from vidprep.cli.inspect_page import inspect_page, inspect_png
+    from vidprep.pages.render import write_aside, write_page
+
+    if html is not None:
+        write_page(html, inspect_page(facts, pictures, explanations(row, table, uri_of(row))))
+        click.echo(html, err=True)
+    if png is not None and pictures is not None:
+        write_aside(png, inspect_png(facts, pictures))
+        click.echo(png, err=True)
+
+
+def video_of(row: Row, table: SampleTable) -> Video:
+    """The video that a row describes."""
+    parsed = ParsedVideo(
+        info=info_of(row), table=table, method=row["method"], access=row["access"], keys_verified=row["keys_verified"]
+    )
+    identity = Identity(
+        size_bytes=row["size_bytes"], mtime_ns=row["mtime_ns"], etag=row["etag"], member_offset=row["member_offset"]
+    )
+    return Video(uri=uri_of(row), identity=identity, parsed=parsed)
 
 
 def _is_index(path: str) -> bool:
@@ -104,7 +147,7 @@ def _print(facts: dict[str, Any]) -> None:
         if name == "frames":
             _print_frames(value)
         elif value not in (None, [], "") and name != "codec_config":
-            click.echo(f"{name:24} {value if isinstance(value, str) else json.dumps(value)}")
+            click.echo(f"{name:24} {shown(value) if isinstance(value, str) else json.dumps(value)}")
 
 
 def _print_frames(frames: dict[str, list[int]]) -> None:
@@ -112,34 +155,3 @@ def _print_frames(frames: dict[str, list[int]]) -> None:
     click.echo("frame        pts  key")
     for number, pts in enumerate(frames["pts"]):
         click.echo(f"{number:5} {pts:10}  {'K' if number in keys else ''}".rstrip())
-
-
-def explanations(row: Row) -> list[str]:
-    """What is worth knowing of how a row's facts were had, one sentence each."""
-    if row["status"] != "ok":
-        return [f"cannot be used: {row['error_reason']}: {row['error_message']}"]
-    lines = [
-        {
-            "header": "the frame table was read from the container's own tables",
-            "scan": "the frame table was made by walking the container's blocks",
-            "demux": "the frame table was made by demuxing the whole file with FFmpeg",
-        }[row["method"]],
-        "key frames were checked against their bytes"
-        if row.get("keys_verified")
-        else "key frames are the container's claim",
-    ]
-    lines += [f"sample heads were read because {doubt}" for doubt in row.get("doubts") or ()]
-    claimed, found = row.get("header_num_frames"), row["num_frames"]
-    if claimed is not None and claimed != found:
-        lines.append(f"the header claims {claimed} frames; a viewer sees {found}")
-    if row["num_samples"] != found:
-        lines.append(
-            f"{row['num_samples'] - found} coded samples are not shown (edit list, hidden pictures, discarded)"
-        )
-    if row["is_vfr"]:
-        lines.append(f"frame times vary (standard deviation {row['jitter_seconds'] * 1000:.1f} ms)")
-    if row["num_gaps"]:
-        lines.append(f"{row['num_gaps']} gaps longer than three times the usual distance")
-    if row.get("rotation"):
-        lines.append(f"to be rotated by {row['rotation']} degrees clockwise for display")
-    return lines

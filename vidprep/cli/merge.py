@@ -10,7 +10,7 @@ from vidprep.errors import VidprepError
 
 
 @click.command()
-@click.argument("indexes", nargs=-1, required=True, metavar="INDEX...")
+@click.argument("indexes", nargs=-1, required=True, metavar="INDEX...", type=click.Path())
 @click.option("-o", "--out", required=True, metavar="NEW", help="Folder of the new index; must hold none yet.")
 def command(indexes: tuple[str, ...], out: str) -> None:
     r"""Gather several indexes into a new one; a video that several hold is taken from the first.

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 #: Clips of an index that go on a contact sheet unless --limit says otherwise.
 SHEET_CLIPS = 16
+#: The same for a page.
+PAGE_CLIPS = 64
 PLACES_PER_LINE = 8
 
 
 @click.command()
-@click.argument("path", metavar="[FILE|INDEX]", required=False)
+@click.argument("path", metavar="[FILE|INDEX]", required=False, type=click.Path())
 @click.option("--num-frames", type=click.IntRange(min=0), help="Instead of a FILE: a video of so many frames ...")
 @click.option("--fps", default="30", show_default=True, help="... at this constant rate (30, 29.97, 30000/1001).")
 @click.option("--policy", "policy_text", required=True, metavar="SPEC", help="NAME:key=value,..., see below.")
@@ -37,9 +39,10 @@ PLACES_PER_LINE = 8
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N clips.")
 @click.option("--json", "as_json", is_flag=True, help="Clips as a JSON list; of an INDEX in the order of the epoch.")
 @click.option("--sheet", type=click.Path(dir_okay=False), metavar="OUT.png", help="Draw the chosen frames.")
+@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT.html", help="Show them in a page; one file.")
 def command(
     path: str | None, num_frames: int | None, fps: str, policy_text: str, pad: str | None, compat: str | None,
-    seed: int, epoch: int, limit: int | None, as_json: bool, sheet: str | None,
+    seed: int, epoch: int, limit: int | None, as_json: bool, sheet: str | None, html: str | None,
 ) -> None:  # fmt: skip
     r"""Show which frames a policy takes from a video; over an INDEX, count what it would yield, pad and refuse.
 
@@ -53,17 +56,18 @@ def command(
       vidprep sample a.mp4 --policy random:frames=16,stride=4 --pad edge --seed 7 --json
       vidprep sample --num-frames 100 --fps 25 --policy list:frames=0/7/33
       vidprep sample index --policy dense:frames=16,stride=4 --epoch 3
+      vidprep sample index --policy random:frames=8 --limit 200 --html clips.html
     """
     if (path is None) == (num_frames is None):
         raise click.UsageError("give a FILE, an INDEX, or --num-frames")
-    if sheet and path is None:
-        raise click.UsageError("--sheet needs a FILE or an INDEX")
+    if (sheet or html) and path is None:
+        raise click.UsageError("--sheet and --html need a FILE or an INDEX")
     try:
         policy = policy_of(policy_text, pad, compat)
         if path is not None and _is_index(path):
-            _sample_index(path, policy, seed, epoch, limit, as_json=as_json, sheet=sheet)
+            _sample_index(path, policy, seed, epoch, limit, as_json=as_json, sheet=sheet, html=html)
         else:
-            _sample_video(path, num_frames, fps, policy, (seed, epoch), limit, as_json=as_json, sheet=sheet)
+            _sample_video(path, num_frames, fps, policy, (seed, epoch), limit, as_json=as_json, sheet=sheet, html=html)
     except SamplingError as error:
         raise click.UsageError(str(error)) from error
     except VidprepError as error:
@@ -90,7 +94,7 @@ def _is_index(path: str) -> bool:
 
 def _sample_video(
     path: str | None, num_frames: int | None, fps: str, policy: Policy, seed_epoch: tuple[int, int], limit: int | None,
-    *, as_json: bool, sheet: str | None,
+    *, as_json: bool, sheet: str | None, html: str | None,
 ) -> None:  # fmt: skip
     from itertools import islice
 
@@ -107,6 +111,8 @@ def _sample_video(
         click.echo("\n".join(_table(policy, timeline, [spec for _, spec in clips])))
     if sheet is not None and video is not None:
         _draw(sheet, [(video, spec) for _, spec in clips])
+    if html is not None and video is not None:
+        _write_page(html, policy, "", [(number, video, spec) for number, (_, spec) in enumerate(clips)])
 
 
 def _probed(path: str) -> VideoLike:
@@ -154,8 +160,9 @@ def _place(spec: DecodeSpec, i: int) -> str:
 
 
 def _sample_index(
-    path: str, policy: Policy, seed: int, epoch: int, limit: int | None, *, as_json: bool, sheet: str | None
-) -> None:
+    path: str, policy: Policy, seed: int, epoch: int, limit: int | None, *, as_json: bool, sheet: str | None,
+    html: str | None,
+) -> None:  # fmt: skip
     from vidprep.cli.progress import Progress
     from vidprep.indexes import open_index
     from vidprep.samplers.dry_run import dry_run, planned_clips
@@ -173,6 +180,11 @@ def _sample_index(
         shown = range(min(total, limit or SHEET_CLIPS))
         clips = planned_clips(plan, epoch, shown, lambda *_: None)
         _draw(sheet, [(plan.videos[clip.video], clip.spec) for clip in clips])
+    if html is not None:
+        shown = range(min(total, limit or PAGE_CLIPS))
+        clips = planned_clips(plan, epoch, shown, lambda *_: None)
+        about = f"{path}, epoch {epoch}, seed {seed}: {len(shown)} of {len(plan)} places"
+        _write_page(html, policy, about, ((clip.position, plan.videos[clip.video], clip.spec) for clip in clips))
 
 
 def _index_clips(plan: Plan, epoch: int, total: int, progress: Any) -> Iterator[tuple[str, DecodeSpec]]:
@@ -205,4 +217,15 @@ def _draw(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> None:
     from vidprep.cli.sheet import draw_sheet
 
     draw_sheet(path, clips)
+    click.echo(path, err=True)
+
+
+def _write_page(path: str, policy: Policy, about: str, clips: Iterable[tuple[int, VideoLike, DecodeSpec]]) -> None:
+    from vidprep.cli.sample_page import sample_page
+    from vidprep.pages import write_page
+
+    try:
+        write_page(path, sample_page(policy.to_text(), about, clips))
+    except OSError as error:
+        raise click.FileError(path, hint=error.strerror or str(error)) from error
     click.echo(path, err=True)

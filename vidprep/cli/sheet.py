@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vidprep.records import VideoLike
     from vidprep.samplers.spec import DecodeSpec
 
-__all__ = ["draw_sheet"]
+__all__ = ["draw_sheet", "filled", "thumbnails_of"]
 
 #: Pixels of a thumbnail, which a picture is fitted into, of the text below it, and of the gaps.
 WIDTH, HEIGHT, TEXT, GAP = 160, 120, 28, 4
@@ -54,12 +54,12 @@ def draw_sheet(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> None
 def _draw_clip(sheet: Image, top: int, video: VideoLike, spec: DecodeSpec) -> None:
     from PIL import ImageDraw
 
-    thumbnails = _thumbnails(video, spec)
+    thumbnails = thumbnails_of(video, spec)
     pencil = ImageDraw.Draw(sheet)
     for i, (place, is_padding) in enumerate(zip(spec.gather.tolist(), spec.is_padding.tolist(), strict=True)):
         line, column = divmod(i, COLUMNS)
         left, upper = GAP + column * (WIDTH + GAP), top + line * (HEIGHT + TEXT + GAP)
-        thumbnail = thumbnails[place] if place >= 0 else _filled(spec)
+        thumbnail = thumbnails[place] if place >= 0 else filled(spec)
         sheet.paste(thumbnail, (left + (WIDTH - thumbnail.width) // 2, upper + (HEIGHT - thumbnail.height) // 2))
         if is_padding:
             pencil.rectangle((left, upper, left + WIDTH - 1, upper + HEIGHT - 1), outline=PADDED, width=3)
@@ -72,7 +72,7 @@ def _caption(spec: DecodeSpec, i: int) -> str:
     return f"{said}\npadding" if spec.is_padding[i] else said
 
 
-def _thumbnails(video: VideoLike, spec: DecodeSpec) -> list[Image]:
+def thumbnails_of(video: VideoLike, spec: DecodeSpec) -> list[Image]:
     """One for each of the spec's unique frames."""
     from PIL import Image
 
@@ -88,7 +88,8 @@ def _thumbnails(video: VideoLike, spec: DecodeSpec) -> list[Image]:
     return images
 
 
-def _filled(spec: DecodeSpec) -> Image:
+def filled(spec: DecodeSpec) -> Image:
+    """What constant padding looks like."""
     from PIL import Image
 
     fill = spec.fill_value if isinstance(spec.fill_value, tuple) else (spec.fill_value,)

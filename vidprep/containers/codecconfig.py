@@ -5,14 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vidprep.containers import colours
 from vidprep.containers.av1_headers import Av1Sequence, av1_sequence_in
 from vidprep.containers.bits import BitReader, OutOfBitsError
 from vidprep.containers.mpeg_headers import JpegFrame, h263_size, jpeg_frame_in, mpeg4_layer_in, mpeg_sequence_in
-from vidprep.containers.nal_units import annex_b_units, avcc_units, hvcc_units, is_annex_b, nal_units
+from vidprep.containers.nal_units import (
+    MAX_PARAMETER_SETS,
+    annex_b_units,
+    avcc_units,
+    hvcc_units,
+    is_annex_b,
+    nal_units,
+)
 from vidprep.containers.nvdec_support import nvdec_class
 from vidprep.containers.parameter_sets import H264Sps, HevcSps, hevc_vps_frame_rate, parse_h264_sps, parse_hevc_sps
 from vidprep.containers.vpx_headers import VP9_MATRIX, Vp9Header, parse_vp8, parse_vp9, vp9_frames
@@ -139,7 +146,7 @@ def _colour(primaries: int, transfer: int, matrix: int, full_range: int | None) 
 
 def _first(parse: Callable[[bytes], Parsed], units: Iterable[bytes]) -> Parsed | None:
     """The first unit that can be read."""
-    for unit in units:
+    for unit in islice(units, MAX_PARAMETER_SETS):
         with suppress(OutOfBitsError):
             return parse(unit)
     return None
@@ -159,7 +166,7 @@ def _h264(config: bytes, sample: bytes) -> Fields:
 
 
 def _first_h264_sps(units: Iterable[bytes]) -> H264Sps | None:
-    for unit in units:
+    for unit in islice(units, MAX_PARAMETER_SETS):
         if unit[0] & 31 == 7:
             with suppress(OutOfBitsError):
                 return parse_h264_sps(unit)

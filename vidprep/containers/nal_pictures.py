@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from vidprep.containers.bits import BitReader, OutOfBitsError, rbsp
-from vidprep.containers.nal_units import annex_b_units, avcc_units, hvcc_units, is_annex_b, nal_spans
+from vidprep.containers.nal_units import (
+    MAX_PARAMETER_SETS,
+    annex_b_units,
+    avcc_units,
+    hvcc_units,
+    is_annex_b,
+    nal_spans,
+)
 from vidprep.containers.parameter_sets import (
     HevcPps,
     parse_h264_pps_ids,
@@ -40,8 +48,13 @@ class H264Sets:
     pps: dict[int, int] = field(default_factory=dict)
     """seq_parameter_set_id"""
 
+    num_tried: int = 0
+
     def add(self, unit: bytes) -> None:
-        """Take in an SPS or PPS; others and broken ones are passed over."""
+        """Take in an SPS or PPS; broken ones and those beyond a sane number are passed over."""
+        self.num_tried += 1
+        if self.num_tried > 5 * MAX_PARAMETER_SETS:
+            return
         try:
             if unit[0] & 31 == 7:
                 sps = parse_h264_sps(unit)
@@ -61,7 +74,8 @@ class H264Sets:
 def h264_sets(config: bytes) -> H264Sets:
     """Parameter sets of an avcC or Annex B configuration; not to be changed."""
     sets = H264Sets()
-    for unit in avcc_units(config) if config[:1] == b"\1" else annex_b_units(config):
+    units = avcc_units(config) if config[:1] == b"\1" else annex_b_units(config)
+    for unit in islice(units, 5 * MAX_PARAMETER_SETS):  # an avcC may hold 31 + 255
         sets.add(unit)
     return sets
 
@@ -196,10 +210,12 @@ class HevcSets:
     max_sub_layers: dict[int, int] = field(default_factory=dict)
     """by seq_parameter_set_id"""
     pps: dict[int, HevcPps] = field(default_factory=dict)
+    num_tried: int = 0
 
     def add(self, unit: bytes) -> None:
-        """Take in an SPS or PPS of the base layer; others and broken ones are passed over."""
-        if len(unit) < 3 or unit[0] & 1 or unit[1] >= 8:
+        """Take in an SPS or PPS of the base layer; broken ones and those beyond a sane number are passed over."""
+        self.num_tried += 1
+        if self.num_tried > 5 * MAX_PARAMETER_SETS or len(unit) < 3 or unit[0] & 1 or unit[1] >= 8:
             return
         try:
             if unit[0] >> 1 & 63 == 33:
@@ -221,7 +237,7 @@ def hevc_sets(config: bytes) -> HevcSets:
     """Parameter sets of an hvcC or Annex B configuration; not to be changed."""
     sets = HevcSets()
     units: Iterable[bytes] = annex_b_units(config) if is_annex_b(config) else hvcc_units(config)
-    for unit in units:
+    for unit in islice(units, 5 * MAX_PARAMETER_SETS):
         sets.add(unit)
     return sets
 

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 #: Most NAL units that one sample or configuration is searched through: bounds the time on hostile input.
 MAX_NAL_UNITS = 4096
 
+#: Most parameter sets that one configuration or sample is believed to hold.
+MAX_PARAMETER_SETS = 64
+
 
 def nal_units(data: bytes, length_size: int) -> Iterator[bytes]:
     """NAL units of a sample: behind lengths of `length_size` bytes, or, for 0, between start codes."""

@@ -67,6 +67,8 @@ class H264Sps(NamedTuple):
     width: int
     height: int
     vui: Vui
+    gaps_allowed: int = 0
+    """gaps_in_frame_num_value_allowed_flag: pictures may be left out on purpose"""
     crop: tuple[int, int] = (0, 0)
     """columns and rows cut off at the left and the top"""
 
@@ -99,7 +101,7 @@ def parse_h264_sps(nal_unit: bytes) -> H264Sps:
     frame_num_bits = bits.bounded_ue(12) + 4
     poc_type = _skip_h264_picture_order(bits)
     max_ref_frames = bits.bounded_ue(32)
-    bits.skip(1)
+    gaps_allowed = bits.flag()
     coded_width = (bits.bounded_ue(0xFFFF) + 1) * 16
     map_units = bits.bounded_ue(0xFFFF) + 1
     frame_mbs_only = bits.flag()
@@ -117,7 +119,7 @@ def parse_h264_sps(nal_unit: bytes) -> H264Sps:
     vui = _h264_vui(bits) if bits.flag() else NO_VUI
     return H264Sps(
         sps_id, profile_idc, constraints, level_idc, chroma, separate_planes, depth, frame_num_bits, poc_type,
-        max_ref_frames, frame_mbs_only, coded_width, coded_height, width, height, vui, crop,
+        max_ref_frames, frame_mbs_only, coded_width, coded_height, width, height, vui, gaps_allowed, crop,
     )  # fmt: skip
 
 

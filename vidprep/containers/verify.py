@@ -29,6 +29,12 @@ MAX_READ_BYTES = 1 << 20
 #: Most bytes of one sample that are read where its head did not tell.
 MAX_SAMPLE_BYTES = 4 << 20
 
+#: Most bytes that all those samples may have together.
+MAX_WHOLE_BYTES = 32 << 20
+
+#: How many times over rows may name the same bytes (edit lists that show a part again).
+MAX_OVERLAP = 4
+
 
 def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     """Reasons to doubt the key frames that a container's tables claim; empty for a healthy table.
@@ -44,22 +50,24 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     codec, table = parsed.info.codec, parsed.table
     if parsed.keys_verified or not len(table) or codec in INTRA_ONLY or not is_understood(codec):
         return ()
-    doubts = _sync_doubts(parsed, table.flags & SampleFlag.KEY)
+    doubts = _sync_doubts(parsed)
     if parsed.method == "demux":
         doubts.append("demuxer_keys")
     if codec in ("h264", "hevc", "vvc"):
-        if bool((table.pts[1:] == table.pts[:-1]).any()):
+        all_differ = len(table) == table.num_frames and parsed.timing.num_duplicates == 0
+        if not all_differ and bool((table.pts[1:] == table.pts[:-1]).any()):
             doubts.append("duplicate_times")
     elif codec in ("vp8", "vp9") and _has_uneven_times(table.pts):
         doubts.append("uneven_times")
     return tuple(doubts)
 
 
-def _sync_doubts(parsed: ParsedVideo, keys: np.ndarray) -> list[str]:
-    count, rows = int(np.count_nonzero(keys)), len(keys)
+def _sync_doubts(parsed: ParsedVideo) -> list[str]:
+    keys, rows = parsed.table.key_rows, len(parsed.table)
+    count = len(keys)
     if count == 0:
         return ["no_sync"]
-    if not keys[0]:
+    if keys[0] != 0:
         return ["first_not_sync"]
     if count == rows > 1:
         return ["all_sync"]
@@ -88,35 +96,59 @@ def verify(parsed: ParsedVideo, read_at: ReadAt, *, doubts: tuple[str, ...] = ()
     """
     if not is_understood(parsed.info.codec):
         return replace(parsed, doubts=parsed.doubts + doubts)
-    if parsed.info.codec in INTRA_ONLY:
-        facts = [sample_facts(parsed.info, b"")] * len(parsed.table)
-    elif parsed.access == "demux":
-        facts = _facts_by_demuxing(parsed, read_at, size_bytes)
-    else:
-        facts = _facts_of_ranges(parsed.info, parsed.table, read_at)
+    facts = facts_of_rows(parsed.info, parsed.table, read_at, access=parsed.access, size_bytes=size_bytes)
     return apply_facts(replace(parsed, doubts=parsed.doubts + doubts), facts)
 
 
-def _facts_by_demuxing(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
+def facts_of_rows(
+    info: StreamInfo, table: SampleTable, read_at: ReadAt, *, access: str, size_bytes: int
+) -> list[SampleFacts]:
+    """What the head of each row's bytes says of it.
+
+    Args:
+        info: the stream.
+        table: its first rows, or all of them.
+        read_at: the file.
+        access: as ParsedVideo.access.
+        size_bytes: length of the file.
+    """
+    if info.codec in INTRA_ONLY or not is_understood(info.codec):
+        return [sample_facts(info, b"")] * len(table)
+    if access == "demux":
+        return _facts_by_demuxing(info, len(table), read_at, size_bytes)
+    return _facts_of_ranges(info, table, read_at)
+
+
+def _facts_by_demuxing(info: StreamInfo, count: int, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
     """Facts of each row, from the packets of a second pass over the file; rows that it does not reach stay unknown."""
     from vidprep.containers import demux  # imports PyAV, which is slow to load
 
-    packets = islice(demux.iter_packets(read_at, size_bytes), len(parsed.table))
-    facts = [sample_facts(parsed.info, packet.data) for packet in packets]
-    return facts + [SampleFacts()] * (len(parsed.table) - len(facts))
+    packets = islice(demux.iter_packets(read_at, size_bytes), count)
+    facts = [sample_facts(info, packet.data) for packet in packets]
+    return facts + [SampleFacts()] * (count - len(facts))
 
 
 def _facts_of_ranges(info: StreamInfo, table: SampleTable, read_at: ReadAt) -> list[SampleFacts]:
     """Facts of each row, from its head; from the whole sample where the head does not tell."""
     limit = head_bytes(info)
     facts = [SampleFacts()] * len(table)
+    if _overlaps_too_much(table, limit):
+        return facts
+    left = MAX_WHOLE_BYTES
     for row, head in _read_heads(table, read_at, limit):
         size = int(table.size[row])
         found = sample_facts(info, head, complete=size <= limit)
-        if size > limit and (found.key is None or found.shown is None):
+        if limit < size <= left and (found.key is None or found.shown is None):
+            left -= min(size, MAX_SAMPLE_BYTES)
             found = sample_facts(info, read_at(int(table.offset[row]), min(size, MAX_SAMPLE_BYTES)))
         facts[row] = found
     return facts
+
+
+def _overlaps_too_much(table: SampleTable, limit: int) -> bool:
+    """Rows of a hostile table that point at the same bytes over and over: nothing of it is read."""
+    span = int((table.offset + table.size).max() - table.offset.min())
+    return int(np.minimum(table.size, limit).sum()) > MAX_OVERLAP * span + MAX_READ_BYTES
 
 
 def _read_heads(table: SampleTable, read_at: ReadAt, limit: int) -> Iterator[tuple[int, bytes]]:

@@ -19,19 +19,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 
 from vidprep.indexes.frames import pack
-from vidprep.indexes.schema import FRAME_NAMES, VIDEO_COLUMNS, arrow_schema, check_part
+from vidprep.indexes.schema import FRAME_NAMES, VIDEO_COLUMNS, arrow_schema, open_part
 from vidprep.indexes.state import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 #: Raise when the files' layout changes.
-_LAYOUT = 1
+_LAYOUT = 2
 #: Column of rows.arrow: where a video's block starts in frames.bin (it ends where the next one starts).
 FRAMES_AT = "frames_at"
+_DIGEST_ROWS = 1 << 14
 #: What the fingerprint covers besides the frames.
 _FINGERPRINTED = ("uri", "status", "size_bytes", "mtime_ns", "etag", "time_base", "num_frames", "num_samples")
 
@@ -50,15 +50,9 @@ def ensure_cache(index: Path, parts: Sequence[Path], cache_dir: Path | None) -> 
     for place in places[:-1]:
         try:
             return _build_locked(place, name, parts)
-        except PermissionError:
+        except OSError:  # read-only, not ours, full: the next place may do
             continue
-        except OSError as error:
-            if error.errno != _READ_ONLY:
-                raise
     return _build_locked(places[-1], name, parts)
-
-
-_READ_ONLY = 30  # EROFS
 
 
 def _cache_name(parts: Sequence[Path]) -> str:
@@ -87,8 +81,11 @@ def _build_locked(place: Path, name: str, parts: Sequence[Path]) -> Path:
                     shutil.rmtree(old, ignore_errors=True)  # open maps of it stay good
             aside = place / f"{name}.aside"
             aside.mkdir()
-            _build(aside, parts)
-            aside.rename(final)
+            try:
+                _build(aside, parts)
+                aside.rename(final)
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
         return final
 
 
@@ -109,8 +106,9 @@ def _build(folder: Path, parts: Sequence[Path]) -> None:
     schema = _cache_schema()
     rows = pa.concat_tables(tables) if tables else schema.empty_table()
     rows = rows.cast(schema).unify_dictionaries().combine_chunks()
-    for column in _FINGERPRINTED:
-        digest.update(repr((column, rows[column].to_pylist())).encode(errors="surrogateescape"))
+    for first in range(0, rows.num_rows, _DIGEST_ROWS):  # a slice at a time: Python objects are large
+        some = rows.select(_FINGERPRINTED).slice(first, _DIGEST_ROWS)
+        digest.update(repr(list(some.to_pydict().items())).encode())
     with pa.OSFile(str(folder / "rows.arrow"), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
         for batch in rows.to_batches():
             writer.write_batch(batch)
@@ -128,8 +126,7 @@ def _cache_schema() -> pa.Schema:
 
 def _part_tables(part: Path, frames: IO[bytes], digest: Any, at: int) -> Iterator[tuple[pa.Table, list[int], int]]:
     """Row groups of a part: its columns, and where each video's block starts in `frames`, to which it is written."""
-    with parquet.ParquetFile(part) as file:
-        check_part(file, str(part))
+    with open_part(part) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
             starts = []

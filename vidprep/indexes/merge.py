@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyarrow import parquet
-
 from vidprep.errors import IndexFormatError
-from vidprep.indexes.schema import check_part
+from vidprep.indexes.schema import open_part
 from vidprep.indexes.state import HashSet, check_folder, locked, part_paths, read_names, uri_hash
 from vidprep.indexes.worker import conform
 from vidprep.indexes.write import PartWriter, publish, sync_folder
@@ -68,8 +66,7 @@ def _tables(parts: Sequence[Path]) -> Iterator[pa.Table]:
     taken = HashSet()
     for part in parts:
         fresh = taken.add_new([uri_hash(uri) for uri in read_names(part)["uri"]])
-        with parquet.ParquetFile(part) as file:
-            check_part(file, str(part))
+        with open_part(part) as file:
             first = 0
             for group in range(file.num_row_groups):
                 table = conform(file.read_row_group(group))

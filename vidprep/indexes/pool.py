@@ -14,14 +14,16 @@ import sys
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from vidprep.errors import LimitError, Reason
-from vidprep.indexes.worker import BEAT_BYTES, IDLE, Outcome, Task, died, read_beat
+from vidprep.indexes.worker import BEAT_BYTES, IDLE, died, read_beat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
+
+WORKER_MODULE = "vidprep.indexes.worker"
 
 _POLL_SECONDS = 0.5
 #: A worker ends a slow file itself; only code that does not let it is killed, this much later.
@@ -33,14 +35,14 @@ _MAX_IDLE_DEATHS = 3
 class Worker:
     """One process and what it is doing."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = WORKER_MODULE) -> None:
         ours, theirs = socket.socketpair()
         beat_fd = os.memfd_create("vidprep-beat")
         try:
             os.truncate(beat_fd, BEAT_BYTES)
             self._beats = mmap.mmap(beat_fd, BEAT_BYTES)
             fds = (theirs.fileno(), beat_fd)
-            command = [sys.executable, "-m", "vidprep.indexes.worker", *map(str, fds), str(os.getpid())]
+            command = [sys.executable, "-m", module, *map(str, fds), str(os.getpid())]
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 command, pass_fds=fds, env=environment, stdin=subprocess.DEVNULL
@@ -49,22 +51,21 @@ class Worker:
             theirs.close()
             os.close(beat_fd)
         self.connection = Connection(ours.detach())
-        self.task: Task | None = None
+        self.task: Any = None
         self._killed = False
 
-    def give(self, task: Task) -> None:
+    def give(self, task: Any) -> None:
         """Start a task."""
         self.task = task
         with suppress(BrokenPipeError, ConnectionResetError):  # it died idle; `take` will see
             self.connection.send(task)
 
-    def take(self) -> Outcome | None:
+    def take(self) -> Any:
         """The outcome of its task; None if it died instead."""
         try:
             outcome = self.connection.recv()
         except (EOFError, ConnectionResetError):
             return None
-        assert isinstance(outcome, Outcome)  # noqa: S101 - what `worker.main` sends
         self.task = None
         return outcome
 
@@ -95,13 +96,20 @@ class Worker:
 
 
 class Pool:
-    """Maps tasks over worker processes; outcomes come as they are ready."""
+    """Maps tasks over worker processes; outcomes come as they are ready.
 
-    def __init__(self, num_workers: int) -> None:
-        self._workers = [Worker() for _ in range(num_workers)]
+    Args:
+        num_workers: processes.
+        module: what each of them runs: a module whose main is `worker.main` with a `serve` of its own. Its tasks are
+            named tuples with `known` and `options.timeout_seconds`, as `Task` is one.
+    """
+
+    def __init__(self, num_workers: int, module: str = WORKER_MODULE) -> None:
+        self._module = module
+        self._workers = [Worker(module) for _ in range(num_workers)]
         self._idle_deaths = 0
 
-    def map(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+    def map(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """(task, outcome) of all tasks; takes no task before a worker is free for it, but for one ahead."""
         waiting = iter(tasks)
         ahead = next(waiting, None)
@@ -124,7 +132,7 @@ class Pool:
             for worker in self._workers:
                 worker.kill_if_stuck()
 
-    def _replace(self, worker: Worker, task: Task) -> None:
+    def _replace(self, worker: Worker, task: Any) -> None:
         """A new worker does the dead one's task again, without the file that killed it."""
         position, error = worker.culprit()
         if position == IDLE:
@@ -132,7 +140,7 @@ class Pool:
             if self._idle_deaths > _MAX_IDLE_DEATHS:
                 raise error
         worker.close()
-        fresh = Worker()
+        fresh = Worker(self._module)
         self._workers[self._workers.index(worker)] = fresh
         fresh.give(task if position == IDLE else task._replace(known=task.known | {position: error}))
 

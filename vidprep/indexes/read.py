@@ -6,9 +6,10 @@ import hashlib
 import json
 import mmap
 import os
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
 from vidprep.records import Identity, Timeline
+from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,21 +77,30 @@ class Store:
         self.fingerprint = str(json.loads((cache / "meta.json").read_text())["fingerprint"])
         with pa.memory_map(str(cache / "rows.arrow")) as source:
             self.table = pa.ipc.open_file(source).read_all()
-        self._starts = self._column(FRAMES_AT).to_numpy() if len(self) else np.zeros(0, np.int64)
+        self._starts = self.array(FRAMES_AT).to_numpy()
         self._frames = _map(cache / "frames.bin")
         self._getters: dict[str, Callable[[int], Any]] = {}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def _column(self, name: str) -> pa.Array:
-        return self.table[name].chunk(0)
+    def array(self, name: str) -> pa.Array:
+        """A column."""
+        return self.table[name].chunk(0) if len(self) else pa.array([], self.table.schema.field(name).type)
+
+    def mask(self, expression: pc.Expression) -> npt.NDArray[np.bool_]:
+        """Bool per row: the expression holds."""
+        table = self.table.append_column("row", pa.array(np.arange(len(self))))
+        rows = dataset.dataset(table).scanner(columns=["row"], filter=expression).to_table()["row"].to_numpy()
+        keep = np.zeros(len(self), bool)
+        keep[rows] = True
+        return keep
 
     def get(self, name: str, row: int) -> Any:
         """One value as a Python object, null as None."""
         getter = self._getters.get(name)
         if getter is None:
-            getter = self._getters[name] = _getter(self._column(name))
+            getter = self._getters[name] = _getter(self.array(name))
         return getter(row)
 
     def samples(self, row: int) -> SampleTable:
@@ -123,6 +134,11 @@ def _masked(array: pa.Array, numbers: pa.Array, convert: Callable[[Any], Any]) -
     values = pc.fill_null(numbers, 0).to_numpy()
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     return lambda row: convert(values[row]) if valid[row] else None
+
+
+@lru_cache(maxsize=1024)
+def _time_base(text: str | None) -> Fraction:
+    return parse_time_base(text) if text else Fraction(1)
 
 
 class VideoRow:
@@ -190,8 +206,8 @@ class VideoRow:
         """When its frames are shown."""
         return Timeline(
             pts=self.table.frame_pts,
-            time_base=self.info.time_base,
-            last_duration_ticks=self.info.last_duration_ticks,
+            time_base=_time_base(self["time_base"]),
+            last_duration_ticks=self["last_duration_ticks"] or 0,
             keyframes=self.table.keyframes,
         )
 
@@ -251,20 +267,17 @@ class Index:
         Raises:
             ValueError: no such column.
         """
-        terms = [] if expression is None else [expression]
+        terms: list[Any] = [] if expression is None else [expression]
         terms += [_condition(name, value) for name, value in conditions.items()]
-        view = self
-        for term in terms:
-            view = Index(view._store, view._select(term), (*view._filters, term))
-        return view
+        return self.narrowed(terms) if terms else self
 
-    def _select(self, expression: pc.Expression) -> Rows:
-        table = self._store.table
-        scanner = dataset.dataset(table.append_column("row", pa.array(np.arange(len(table))))).scanner(
-            columns=["row"], filter=expression
-        )
-        rows: Rows = np.sort(scanner.to_table()["row"].to_numpy())
-        return rows if self._rows is None else np.intersect1d(self._rows, rows, assume_unique=True)
+    def narrowed(self, terms: Sequence[Any]) -> Index:
+        """The view that is left by expressions and conditions."""
+        keep = np.ones(len(self._store), bool)
+        for term in terms:
+            keep &= term.mask(self._store) if isinstance(term, Condition) else self._store.mask(term)
+        rows = np.flatnonzero(keep) if self._rows is None else self._rows[keep[self._rows]]
+        return Index(self._store, rows, (*self._filters, *terms))
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One value for each video; null is NaN in numbers, None in text."""
@@ -280,17 +293,42 @@ class Index:
         return table if self._rows is None else table.take(pa.array(self._rows))
 
 
-def _condition(name: str, value: Any) -> pc.Expression:
-    for prefix, compare in (("min_", pc.Expression.__ge__), ("max_", pc.Expression.__le__)):
-        if name.startswith(prefix):
-            bare = name.removeprefix(prefix)
-            return compare(pc.field(_check_name(_SHORT.get(bare, bare))), value)
-    field = pc.field(_check_name(name))
-    if value is None:
-        return field.is_null()
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return field.isin(sorted(value))
-    return field == value
+class Condition(NamedTuple):
+    """One comparison of a column; kernels over mapped memory, words by their codes."""
+
+    column: str
+    compare: str
+    """"min", "max" (both inclusive) or "in" """
+    value: Any
+    """for "in": a sorted tuple, with None first for null"""
+
+    def mask(self, store: Store) -> npt.NDArray[np.bool_]:
+        """Bool per row of the store; null never compares."""
+        array = store.array(self.column)
+        if self.compare != "in":
+            kernel = pc.greater_equal if self.compare == "min" else pc.less_equal
+            return _mask(kernel(array, self.value))
+        values = [value for value in self.value if value is not None]
+        null = _mask(array.is_null()) if len(values) < len(self.value) else np.zeros(len(array), bool)
+        if pa.types.is_dictionary(array.type):
+            codes = pc.index_in(pa.array(values, array.type.value_type), array.dictionary)
+            return null | _mask(pc.is_in(array.indices, codes.drop_null()))
+        return null | _mask(pc.is_in(array, pa.array(values, array.type)))
+
+
+def _mask(found: pa.Array) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _condition(name: str, value: Any) -> Condition:
+    for compare in ("min", "max"):
+        if name.startswith(f"{compare}_"):
+            bare = name.removeprefix(f"{compare}_")
+            return Condition(_check_name(_SHORT.get(bare, bare)), compare, value)
+    many = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    null = [None] if None in many else []
+    return Condition(_check_name(name), "in", (*null, *sorted(one for one in many if one is not None)))
 
 
 def _check_name(name: str) -> str:
@@ -300,10 +338,8 @@ def _check_name(name: str) -> str:
 
 
 def _reopen(path: str, cache_dir: str | None, fingerprint: str, filters: tuple[Any, ...]) -> Index:
-    view = Index(_same_store(path, cache_dir, fingerprint))
-    for expression in filters:
-        view = view.where(expression)
-    return view
+    whole = Index(_same_store(path, cache_dir, fingerprint))
+    return whole.narrowed(filters) if filters else whole
 
 
 def _reopen_row(path: str, cache_dir: str | None, fingerprint: str, number: int) -> VideoRow:

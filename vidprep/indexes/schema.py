@@ -6,12 +6,18 @@ lacks read as null); an index with a newer version, or without the required colu
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import parquet
 
 from vidprep.errors import IndexFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 SCHEMA_VERSION = 1
 VERSION_KEY = "vidprep.schema_version"
@@ -171,3 +177,21 @@ def check_part(file: Any, where: str) -> None:
     missing = [column.name for column in COLUMNS if column.required and column.name not in names]
     if missing:
         raise IndexFormatError(f"{where}: lacks the columns {', '.join(missing)}")
+
+
+@contextmanager
+def open_part(part: Path) -> Iterator[Any]:
+    """An open `pyarrow.parquet.ParquetFile` of one part.
+
+    Raises:
+        IndexFormatError: it is no part that this version can read, or not whole, also where that shows while it is read.
+    """
+    try:
+        with parquet.ParquetFile(part) as file:
+            check_part(file, str(part))
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the file system's own
+            raise
+        why = str(error).partition("\n")[0]
+        raise IndexFormatError(f"{part}: not a whole Parquet file ({why}); index again, or take it away") from error

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyarrow import parquet
 
 from vidprep.errors import IndexFormatError
-from vidprep.indexes.schema import check_part
+from vidprep.indexes.schema import open_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,8 +90,7 @@ class HashSet:
 
 def read_names(part: Path, more: Sequence[str] = ()) -> dict[str, list[Any]]:
     """Columns `uri` (byte for byte), and `more`, of one part."""
-    with parquet.ParquetFile(part) as file:
-        check_part(file, str(part))
+    with open_part(part) as file:
         table = file.read(columns=["uri", "uri_bytes", *more])
     columns: dict[str, list[Any]] = table.to_pydict()
     raw = columns.pop("uri_bytes")

@@ -18,6 +18,14 @@ _EDGES = {
     "duration_seconds": (1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0),
     "avg_fps": (10.0, 20.0, 24.5, 25.5, 30.5, 50.5, 60.5, 120.5),
     "num_frames": (1.0, 16.0, 64.0, 256.0, 1024.0, 8192.0, 65536.0),
+    "gop_frames": (2.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0),
+    "bits_per_second": (1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6, 64e6),
+}
+
+#: Name → dividend, divisor, factor.
+_RATIOS = {
+    "gop_frames": ("num_frames", "num_keyframes", 1.0),
+    "bits_per_second": ("size_bytes", "duration_seconds", 8.0),
 }
 
 
@@ -26,7 +34,8 @@ def summarise(index: Index) -> dict[str, Any]:
 
     Returns:
         `videos, ok, failed, hours, bytes, frames, keyframes, with_warnings`; `failures` by reason; `resolution`, codec,
-        container, ... as counts, most frequent first; `duration_seconds, avg_fps, num_frames` as
+        container, ... as counts, most frequent first; `duration_seconds, avg_fps, num_frames`, `gop_frames` (frames per
+        key frame, a mean for each video) and `bits_per_second` (of the whole file) as
         {min, median, mean, max, histogram: [[low, high, count], ...]}.
     """
     good = index.where(status="ok")
@@ -44,8 +53,24 @@ def summarise(index: Index) -> dict[str, Any]:
         "resolution": _resolutions(good),
     }
     facts.update((name, _counts(good, column)) for name, column in _WORDS.items())
-    facts.update((name, _spread(good.column(name), edges)) for name, edges in _EDGES.items())
+    facts.update((name, _spread(_values(good, name), edges)) for name, edges in _EDGES.items())
     return facts
+
+
+def first_failures(index: Index, limit: int) -> list[dict[str, Any]]:
+    """The first videos that could not be read: uri, error_class, error_reason, error_message, error_offset."""
+    names = ["uri", "error_class", "error_reason", "error_message", "error_offset"]
+    rows: list[dict[str, Any]] = index.where(status="error").to_table(names).slice(0, limit).to_pylist()
+    return rows
+
+
+def _values(index: Index, name: str) -> Any:
+    """One number for each video: a column, or a ratio of two; not finite where it is undefined."""
+    if name not in _RATIOS:
+        return index.column(name)
+    over, under, factor = _RATIOS[name]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return factor * np.asarray(index.column(over), float) / np.asarray(index.column(under), float)
 
 
 def _total(index: Index, name: str) -> float:

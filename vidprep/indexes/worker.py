@@ -39,6 +39,8 @@ _BEAT = struct.Struct("qd")
 BEAT_BYTES = _BEAT.size
 IDLE = -1
 _PR_SET_PDEATHSIG = 1
+#: How many files share one look at the address space, which takes longer than reading a small one's tables.
+_CEILING_FILES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,19 +115,22 @@ def index_batch(task: Task, beat: Callable[[int], None] = _no_beat) -> Outcome:
 
 
 def _rows(task: Task, beat: Callable[[int], None], outcome: Outcome) -> Iterator[Row]:
+    ceiling = 0
     for position, item in enumerate(task.items):
+        if position % _CEILING_FILES == 0:
+            ceiling = address_space_bytes() + task.options.memory_bytes
         beat(position)
-        row = _row(item, task.known.get(position) or item.error, task.options)
+        row = _row(item, task.known.get(position) or item.error, task.options, ceiling)
         beat(IDLE)
         outcome.count(row)
         yield row
 
 
-def _row(item: Item, error: MediaError | None, options: Options) -> Row:
+def _row(item: Item, error: MediaError | None, options: Options, ceiling: int) -> Row:
     if error is not None:
         return error_row(item.uri, item.path, error, item.identity)
     try:
-        with limits(options):
+        with limits(options.timeout_seconds, ceiling):
             return probe_row(
                 item.uri,
                 path=item.path,
@@ -169,14 +174,14 @@ def conform(table: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def limits(options: Options) -> Iterator[None]:
-    """Time and memory for one file; only in the main thread of a process of ours."""
+def limits(timeout_seconds: float, ceiling: int) -> Iterator[None]:
+    """Time for one file, and a ceiling of address space; only in the main thread of a process of ours."""
     if not _limited:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    signal.setitimer(signal.ITIMER_REAL, options.timeout_seconds)
-    resource.setrlimit(resource.RLIMIT_AS, (_address_space_bytes() + options.memory_bytes, hard))
+    signal.setitimer(signal.ITIMER_REAL, timeout_seconds)
+    resource.setrlimit(resource.RLIMIT_AS, (ceiling, hard))
     try:
         yield
     finally:
@@ -187,9 +192,9 @@ def limits(options: Options) -> Iterator[None]:
 _limited = False
 
 
-def _address_space_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - once a file, so the fast way
-        return int(file.read(32).split()[0]) * mmap.PAGESIZE
+def address_space_bytes() -> int:
+    """What this process takes of its address space now."""
+    return int(Path("/proc/self/statm").read_bytes().split()[0]) * mmap.PAGESIZE
 
 
 def _on_alarm(number: int, frame: Any) -> None:
@@ -197,8 +202,8 @@ def _on_alarm(number: int, frame: Any) -> None:
     raise LimitError("its time is up", reason=Reason.TIMEOUT)
 
 
-def main(connection_fd: int, beat_fd: int, parent: int) -> None:
-    """Serve tasks until the parent goes away."""
+def main(serve: Callable[[Any, Callable[[int], None]], Any], connection_fd: int, beat_fd: int, parent: int) -> None:
+    """Serve tasks until the parent goes away: `serve(task, beat)` gives the outcome that is sent back."""
     global _limited
     _limited = True
     _die_with(parent)
@@ -213,7 +218,7 @@ def main(connection_fd: int, beat_fd: int, parent: int) -> None:
         while True:
             try:
                 task = connection.recv()
-                connection.send(_safely(task, beat))
+                connection.send(serve(task, beat))
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 return
 
@@ -225,7 +230,8 @@ def _die_with(parent: int) -> None:
         sys.exit()
 
 
-def _safely(task: Task, beat: Callable[[int], None]) -> Outcome:
+def index_safely(task: Task, beat: Callable[[int], None]) -> Outcome:
+    """`index_batch`, with what ends the run as a problem of the outcome."""
     try:
         return index_batch(task, beat)
     except (OSError, pa.ArrowException) as error:
@@ -255,4 +261,4 @@ if __name__ == "__main__":
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
-    worker.main(*map(int, sys.argv[1:4]))
+    worker.main(worker.index_safely, *map(int, sys.argv[1:4]))

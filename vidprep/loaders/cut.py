@@ -17,11 +17,12 @@ import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
+from vidprep.loaders.references import first_gap
 from vidprep.records import SampleFlag
 from vidprep.sources import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -159,7 +160,9 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         _check_payloads(video.table, plan, payloads)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
-    return _assembled(video, plan, payloads, reader)
+    cut = _assembled(video, plan, payloads, reader)
+    _check_references(cut, plan)
+    return cut
 
 
 def open_indexed(video: VideoLike) -> Source:
@@ -377,6 +380,15 @@ def _check_payloads(table: SampleTable, plan: CutPlan, payloads: list[bytes]) ->
             raise _row_error(plan, row, f"coded sample {row} fails its checksum: the file's bytes changed")
 
 
+def _check_references(cut: Cut, plan: CutPlan) -> None:
+    """Raise DecodeError where the samples themselves say that a picture they refer to is not among them."""
+    for segment in cut.segments:
+        row = first_gap(cut.info, segment)
+        if row is not None and row not in cut.leading_rows:
+            error = _row_error(plan, row, f"reference pictures are missing before coded sample {row}")
+            raise DecodeError(error.message, uri=cut.uri, frame_index=error.frame_index)
+
+
 def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
     """An error at `row`, named after the first wanted frame that a decoder would give after meeting it."""
     later = plan.frames[plan.frame_rows >= row]
@@ -393,11 +405,12 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _
     if video.info.codec in LEADING_ARE_UNREFERENCED:
         skip |= np.isin(plan.rows, leading)
     kept = plan.rows[~skip]
-    columns = (kept, flags[~skip] & SampleFlag.KEY != 0, video.table.pts[kept], flags[~skip] & SampleFlag.SHOWN != 0)
-    data = (payload for payload, unneeded in zip(payloads, skip.tolist(), strict=True) if not unneeded)
+    keys, shown = flags & SampleFlag.KEY != 0, flags & SampleFlag.SHOWN != 0
+    columns = (plan.rows.tolist(), payloads, keys.tolist(), video.table.pts[plan.rows].tolist(), shown.tolist())
     packets = tuple(
-        Packet(row=row, data=payload, key=key, pts=pts, shown=shown)
-        for payload, row, key, pts, shown in zip(data, *(column.tolist() for column in columns), strict=True)
+        Packet(row=row, data=data, key=key, pts=pts, shown=shown)
+        for row, data, key, pts, shown, unneeded in zip(*columns, skip.tolist(), strict=True)
+        if not unneeded
     )
     return Cut(
         uri=video.uri,
@@ -422,16 +435,46 @@ def _unneeded(
     candidate[np.searchsorted(plan.rows, plan.segments[:, 0])] = False
     known = (flags & SampleFlag.DISPOSABLE) != 0
     unneeded: npt.NDArray[np.bool_] = candidate & known
+    unreferenced = _unreferenced_test(info)
     for place in np.flatnonzero(candidate & ~known).tolist():
-        unneeded[place] = sample_facts(info, payloads[place]).disposable is True
+        unneeded[place] = unreferenced(payloads[place])
     return unneeded
 
 
+def _unreferenced_test(info: StreamInfo) -> Callable[[bytes], bool]:
+    """A function that tells whether no other picture refers to that of a sample.
+
+    Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
+    7.4.1). With fields a sample may be half a wanted frame.
+    """
+    if info.codec == "h264" and info.nal_length_size == 4 and info.interlaced is False:
+        return _is_unreferenced_h264
+    return lambda payload: sample_facts(info, payload).disposable is True
+
+
+def _is_unreferenced_h264(payload: bytes) -> bool:
+    """Of a sample whose NAL units stand behind four-byte lengths: slices are types 1 to 5, parameter sets 7 and 8."""
+    at = 4
+    while at < len(payload):
+        header = payload[at]
+        if header & 0x1F in (7, 8):
+            return False
+        if 1 <= header & 0x1F <= 5:
+            return header & 0x60 == 0
+        at += int.from_bytes(payload[at - 4 : at], "big") + 4
+    return False
+
+
 def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
-    """Unwanted rows that are shown before the key row that their segment starts from."""
-    if table.order is not None:  # times jump back: they do not tell what is shown before what
-        return np.zeros(0, np.int64)
-    lengths = plan.segments[:, 1] - plan.segments[:, 0] + 1
-    start_pts = np.repeat(table.pts[plan.segments[:, 0]], lengths)
-    leading = plan.rows[table.pts[plan.rows] < start_pts]
-    return np.setdiff1d(leading, plan.frame_rows) if len(leading) else leading
+    """Unwanted rows that are shown before the key row that their segment starts from.
+
+    Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
+    """
+    starts = plan.segments[:, 0]
+    segment = np.searchsorted(starts, plan.rows, side="right") - 1
+    leading = table.pts[plan.rows] < table.pts[starts][segment]
+    if not leading.any():
+        return plan.rows[:0]
+    is_wanted = np.isin(plan.rows, plan.frame_rows)
+    needed = np.isin(segment, segment[leading & is_wanted])
+    return plan.rows[leading & ~needed]

@@ -6,7 +6,7 @@ The in-memory MP4 that DALI takes is in mp4_writer.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vidprep.errors import DecodeError
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from vidprep.records import StreamInfo
 
 START_CODE = b"\x00\x00\x00\x01"
+
+Data = TypeVar("Data", bytes, memoryview)
 
 NAL_CODECS = frozenset({"h264", "hevc", "vvc"})
 
@@ -33,24 +35,12 @@ def annexb(data: bytes, length_size: int) -> bytes:
     """
     if length_size == 0:
         return data
-    if length_size == 4:
-        return _annexb_in_place(data)
-    return b"".join(START_CODE + unit for unit in nal_units(data, length_size))
+    if int.from_bytes(data[:length_size], "big") == len(data) - length_size > 0:  # one unit, as most samples are
+        return START_CODE + data[length_size:]
+    return b"".join(part for unit in nal_units(memoryview(data), length_size) for part in (START_CODE, unit))
 
 
-def _annexb_in_place(data: bytes) -> bytes:
-    """Four-byte lengths are as long as start codes: overwrite them."""
-    out, at, end = bytearray(data), 0, len(data)
-    while at < end:
-        unit = int.from_bytes(data[at : at + 4], "big")
-        out[at : at + 4] = START_CODE
-        at += 4 + unit
-    if at != end:
-        raise ValueError(f"a NAL unit runs {at - end} bytes past the end of its sample")
-    return bytes(out)
-
-
-def nal_units(data: bytes, length_size: int) -> Iterator[bytes]:
+def nal_units(data: Data, length_size: int) -> Iterator[Data]:
     """The NAL units of a length-prefixed sample. Raises ValueError where one runs past its end."""
     at, end = 0, len(data)
     while at < end:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["LIMIT", "choice", "integer", "rate", "seconds"]
 
 #: No count, stride or index is larger: places of a clip stay far inside int64, and a clip inside memory.
 LIMIT = 1 << 24
+#: No number that is meant has more characters.
+LONGEST = 60
 
 
 def integer(owner: str, name: str, value: object, low: int, high: int) -> int:
@@ -44,9 +49,13 @@ def _fraction(owner: str, name: str, value: object, expected: str) -> Fraction:
     try:
         if isinstance(value, bool):
             raise TypeError
+        if isinstance(value, str) and (len(value) > LONGEST or "e" in value.lower()):
+            value = float(value[: LONGEST + 1])  # "1e99999999" exactly would be a number of as many digits
         if isinstance(value, float | np.floating):  # the shortest decimal that is this float: what was meant
             return Fraction(str(value))
-        return Fraction(value)  # type: ignore[arg-type]  # what is no number raises TypeError
+        if not isinstance(value, int | str | Fraction | np.integer):
+            raise TypeError
+        return Fraction(value if isinstance(value, str | Fraction) else int(value))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise SamplingError(f"{owner}: {name}={value!r}: expected {expected}") from None
 

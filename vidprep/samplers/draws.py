@@ -9,13 +9,16 @@ rejection. Every function has a form for one key (Python ints) and one for many 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import IntArray
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vidprep.timebase import IntArray
 
 __all__ = ["Draw", "ManyDraws", "key_table", "state_of", "states_of", "word"]
 
@@ -27,6 +30,8 @@ MIX_1 = 0xBF58476D1CE4E5B9
 MIX_2 = 0x94D049BB133111EB
 #: Lane of the k-th retry of lane l is l + k * RETRY: lanes themselves stay far below.
 RETRY = 1 << 40
+#: Up to so many numbers Python's ints are quicker than numpy's arrays.
+SHORT = 24
 
 
 def word(state: int, element: int) -> int:
@@ -74,17 +79,19 @@ def high_product(a: WordArray, b: WordArray) -> WordArray:
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
     middle = a1 * b0 + ((a0 * b0) >> half)
-    return a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
+    product: WordArray = a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
+    return product
 
 
 def below_each(states: WordArray, lanes: IntArray, bounds: IntArray) -> IntArray:
     """Uniform int64 in [0, bounds), broadcast over the three; bounds > 0."""
-    states, elements, limits = np.broadcast_arrays(states, lanes.astype(np.uint64), bounds.astype(np.uint64))
+    elements, limits = lanes.astype(np.uint64), bounds.astype(np.uint64)
     drawn = words(states, elements)
     result = high_product(drawn, limits)
     low = drawn * limits
     doubtful = low < limits
     if doubtful.any():
+        states, elements, limits = (np.broadcast_to(part, low.shape) for part in (states, elements, limits))
         _redraw(result, low, doubtful, states, elements, limits)
     return result.view(np.int64)
 
@@ -119,6 +126,8 @@ class Draw:
 
     def below_each(self, bounds: IntArray) -> IntArray:
         """int64[F]: uniform in [0, bounds), a number for each frame (lanes 1, 2, ...)."""
+        if len(bounds) <= SHORT:
+            return np.array([self.below(bound, lane) for lane, bound in enumerate(bounds.tolist(), 1)], np.int64)
         return below_each(np.array([self.state], np.uint64), np.arange(1, bounds.shape[-1] + 1), bounds)
 
 

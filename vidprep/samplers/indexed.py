@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vidprep.records import Timeline
 from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FrameRange
 from vidprep.timebase import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vidprep.records import Timeline
+
 __all__ = ["Draws", "IndexPolicy", "Number", "positive", "steps"]
 
 #: One number, or an int64[V, 1] of them: the formulas below use only operators that serve both.
 Number = int | IntArray
-#: The random numbers of one clip, or of V.
-Draws = Draw | ManyDraws
+
+
+class Draws(Protocol):
+    """Draws for one clip (`Draw`: plain ints) or for many at once (`ManyDraws`: a column of them)."""
+
+    def below(self, bound: Any, lane: int = 0) -> Any:
+        """Uniform in [0, bound)."""
+
+    def below_each(self, bounds: IntArray) -> IntArray:
+        """Uniform in [0, bound), one for each bound."""
 
 
 def positive(value: Number) -> Number:
@@ -53,6 +65,10 @@ class IndexPolicy(Policy):
         """Distance of neighbouring places, where it is one number above 0."""
         return None
 
+    def _is_inside(self) -> bool:
+        """Whether every place lies inside the range, however short it is."""
+        return False
+
     def _is_rectangular(self) -> bool:
         """Whether F is the same for every video."""
         return True
@@ -64,7 +80,7 @@ class IndexPolicy(Policy):
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         del timeline
         frames = self._relative(high - low, clip, draw)
-        return Places(frames + low if low else frames, self._step())
+        return Places(frames + low if low else frames, self._step(), inside=self._is_inside())
 
     def choose_many(
         self,
@@ -84,10 +100,10 @@ class IndexPolicy(Policy):
         draws = ManyDraws(states_of(key_table(keys), numbers)[:, None])
         places = low + self._relative(high - low, numbers[:, None], draws)
         places = np.broadcast_to(places, (len(timelines), places.shape[1]))
-        outside = (places < low) | (places >= high)
+        outside: BoolArray = np.asarray((places < low) | (places >= high))
         if not outside.any():
             return self._specs(timelines, windows, places, places, outside)
-        odd = outside.any(axis=1)
+        odd: BoolArray = np.asarray(outside.any(axis=1))
         if self.pad not in ("none", "drop", "error"):
             index, is_padding = resolve(places, low, high, self.pad)
             return self._specs(timelines, windows, places, index, is_padding)
@@ -100,7 +116,8 @@ class IndexPolicy(Policy):
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
-            0 <= clip < self._clips(n) for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
+            0 <= clip < self._clips(n)
+            for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
         )
 
     def _specs(
@@ -149,4 +166,3 @@ def _all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
     seconds: FloatArray = ticks * num / den
     seconds[index < 0] = np.nan
     return seconds
-

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
 from vidprep.samplers.draws import Draw
@@ -18,9 +18,12 @@ from vidprep.samplers.indexed import Draws, IndexPolicy, Number, positive, steps
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Places, Policy
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
-from vidprep.samplers.spec import BoolArray
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.records import Timeline
+    from vidprep.samplers.spec import BoolArray
+    from vidprep.timebase import IntArray
 
 __all__ = ["Delta", "FrameList", "Keyframes", "Segments", "Uniform"]
 
@@ -134,6 +137,9 @@ class Uniform(IndexPolicy):
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         return _uniform(self.mode, n, self.frames)
 
+    def _is_inside(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class Segments(IndexPolicy):
@@ -164,6 +170,12 @@ class Segments(IndexPolicy):
     stride: int = 1
     clips: int = 1
 
+    def _check(self) -> None:
+        if self.frames * self.length > LIMIT:
+            raise SamplingError(
+                f"Segments: frames={self.frames}, length={self.length}: expected at most {LIMIT} in all"
+            )
+
     def _clips(self, n: int) -> int:
         return self.clips
 
@@ -177,9 +189,12 @@ class Segments(IndexPolicy):
     def _starts(self, room: Number, draws: Draws) -> IntArray:
         if self.mode == "center":
             return _uniform("center", room, self.frames)
-        first = _uniform("start", room, self.frames)
-        end = (steps(self.frames) + 1) * room // self.frames
-        return first + draws.below_each(np.maximum(end - first, 1))
+        bounds = steps(self.frames + 1) * room // self.frames
+        first = bounds[..., :-1]
+        return first + draws.below_each(np.maximum(bounds[..., 1:] - first, 1))
+
+    def _is_inside(self) -> bool:
+        return self.length == 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,8 +227,11 @@ class Keyframes(Policy):
 
     def _check(self) -> None:
         if self.frames is not None and self.mode == "uniform" and self.every != 1:
-            raise SamplingError(f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}")
+            raise SamplingError(
+                f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}"
+            )
 
+    @cached_property
     def _inner(self) -> IndexPolicy:
         """The policy that picks from the list of key frames."""
         if self.frames is None:
@@ -227,7 +245,7 @@ class Keyframes(Policy):
 
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         keys = _keys(timeline, low, high)
-        return Places(self._inner()._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
+        return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
 
     def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray, bool]:
         keys = _keys(timeline, low, high)
@@ -235,14 +253,14 @@ class Keyframes(Policy):
         return np.where(numbers < 0, -1, keys[numbers]), is_padding, bool(is_padding.any())
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        keys = timeline.keyframes
-        count = int(((keys >= low) & (keys < high)).sum())
-        return count > 0 and int(self._inner()._relative(count, clip, Draw(0)).max()) < count  # noqa: SLF001  # as above
+        first, end = timeline.keyframes.searchsorted((low, high)).tolist()
+        count = end - first
+        return count > 0 and bool(self._inner._relative(count, clip, Draw(0)).max() < count)  # noqa: SLF001  # as above
 
 
 def _keys(timeline: Timeline, low: int, high: int) -> IntArray:
-    keys = timeline.keyframes
-    keys = keys[(keys >= low) & (keys < high)]
+    first, end = timeline.keyframes.searchsorted((low, high)).tolist()
+    keys = timeline.keyframes[first:end]
     if not len(keys):
         raise SamplingError(f"keyframes: no key frame among frames {low} .. {high - 1}")
     return keys
@@ -312,8 +330,8 @@ class Delta(IndexPolicy):
             return self._around(timeline, low, high, anchor)
 
         anchors = range(high - low)  # windows move on with their anchors, so both ends can be searched
-        first = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).min() >= low))  # noqa: FBT003  # searched for
-        end = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).max() >= high))  # noqa: FBT003  # as above
+        first = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).min() >= low))  # searched for
+        end = bisect_left(anchors, True, key=lambda anchor: bool(at(anchor).max() >= high))  # as above
         return first, end
 
     def _around(self, timeline: Timeline, low: int, high: int, anchor: int) -> IntArray:
@@ -351,8 +369,10 @@ class Delta(IndexPolicy):
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         if self.at is not None:
             anchor = self.at + n * (self.at < 0)
+        elif self.mode == "every":
+            anchor = clip
         else:
-            anchor = clip if self.mode == "every" else draws.below(n)
+            anchor = draws.below(n)
         return np.array(self.offsets, dtype=np.int64) + (anchor + n * 0)
 
     def _is_rectangular(self) -> bool:

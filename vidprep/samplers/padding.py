@@ -20,11 +20,15 @@ ends of the video, we about the ends of the range.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.samplers.spec import BoolArray
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.samplers.spec import BoolArray
+    from vidprep.timebase import IntArray
 
 __all__ = ["ALIASES", "PAD_MODES", "canonical_pad", "resolve"]
 

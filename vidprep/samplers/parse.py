@@ -8,12 +8,14 @@ written num:den. `Policy.to_text` and `Policy.to_dict` write what is read here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vidprep.errors import SamplingError
 from vidprep.samplers.policies import POLICIES, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["parse_policy"]
 
@@ -36,7 +38,8 @@ def parse_policy(spec: str | Mapping[str, Any]) -> Policy:
     for key in given:
         if key not in types:
             raise SamplingError(f"{name}: {key}={given[key]!r}: no such parameter; expected {', '.join(types)}")
-    return kind(**{key: _value(types[key], value) for key, value in given.items()})
+    values: dict[str, Any] = {key: _value(types[key], value) for key, value in given.items()}
+    return kind(**values)
 
 
 def _pairs(text: str) -> dict[str, Any]:

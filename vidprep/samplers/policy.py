@@ -8,20 +8,23 @@ alone (`IndexPolicy`), their times, or the key frames.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
 from vidprep.samplers import checks, compat
 from vidprep.samplers.draws import Draw, state_of
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
 from vidprep.timebase import IntArray, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vidprep.records import Timeline
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -42,6 +45,8 @@ class Places(NamedTuple):
     """distance of neighbours, where it is one number above 0"""
     rate_fps: float | None = None
     """rate of the grid of times, where there is one"""
+    inside: bool = False
+    """all of them are known to lie inside the range"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +93,7 @@ class Policy(ABC):
             compat.check_pair(self.name, self.compat)
         self._check()
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027 - most policies demand nothing more
         """What a policy demands of its parameters beyond INTEGERS and CHOICES."""
 
     @abstractmethod
@@ -213,7 +218,8 @@ class Policy(ABC):
         """frame_index, is_padding, and whether that is set anywhere."""
         del timeline  # for policies that count something else than frames
         frames = places.frames
-        if places.stride is not None and len(frames) and frames[0] >= low and frames[-1] < high:
+        ordered = places.stride is not None and len(frames) > 0
+        if places.inside or (ordered and frames[0] >= low and frames[-1] < high):
             return frames, np.zeros(len(frames), dtype=np.bool_), False
         index, is_padding = resolve(frames, low, high, self.pad, is_list=self.is_list)
         return index, is_padding, bool(is_padding.any())

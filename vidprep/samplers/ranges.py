@@ -6,12 +6,14 @@ In the pictures `.` is a frame of the video, a letter a frame of a clip, `|` an 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from vidprep.errors import SamplingError
 from vidprep.samplers.checks import LIMIT
 from vidprep.samplers.indexed import Draws, IndexPolicy, Number, positive, steps
-from vidprep.timebase import IntArray
+
+if TYPE_CHECKING:
+    from vidprep.timebase import IntArray
 
 __all__ = ["Dense", "First", "Last", "RandomClip", "Strided", "Windows"]
 
@@ -159,7 +161,7 @@ class RandomClip(IndexPolicy):
 
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         span = (self.frames - 1) * self.stride + 1 + self.jitter
-        places = steps(self.frames, self.stride) + draws.below(positive(n - span) + 1)
+        places: IntArray = steps(self.frames, self.stride) + draws.below(positive(n - span) + 1)
         return places + draws.below_each(steps(self.frames, 0) + self.jitter + 1) if self.jitter else places
 
     def _step(self) -> int | None:
@@ -174,8 +176,8 @@ class Dense(IndexPolicy):
                                     |...bbbb........|    span = (F − 1)·stride + 1
                                     |......cccc.....|
                                     |.........dddd..|
-        frames=4, clips=2           |aaaa.......bbbb|    start of clip j: floor(j·(n − span)/(K − 1) + 1/2),
-                                                         K = 1: the middle start
+        frames=4, clips=2           |aaaa...........|    start of clip j: floor(j·(n − span)/(K − 1) + 1/2),
+                                    |...........bbbb|    K = 1: the middle start
 
     With pad="drop", the default, only windows that fit are given, and a video that is too short gives none. With any
     other pad one more window follows where frames are left over (all of a video that is too short); with `clips` a video
@@ -235,7 +237,8 @@ class Windows(IndexPolicy):
 
         frames=6, overlap=2         |aaaaaa.........|    starts 0, (F − overlap)·stride, ...
                                     |....bbbbbb.....|    until the last frame is covered
-                                    |.........cccccc|    the last one moves back (pad="shift", the default)
+                                    |........cccccc.|
+                                    |.........dddddd|    the last one moves back (pad="shift", the default)
 
     With another pad the last window runs out: "none" shortens it, "drop" leaves it out, "edge" and the like fill it.
 

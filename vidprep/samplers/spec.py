@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import FloatArray, IntArray
+if TYPE_CHECKING:
+    from vidprep.timebase import FloatArray, IntArray
 
 __all__ = ["BoolArray", "DecodeSpec", "FillValue", "FrameRange"]
 

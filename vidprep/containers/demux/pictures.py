@@ -6,7 +6,6 @@ from typing import Any
 
 import av
 
-
 #: Larger pictures are not decoded for their order's sake: a decoder keeps up to 17 of them.
 _MAX_PICTURE_PIXELS = 4096 * 2304
 #: Pixels that may be decoded, in all and for each byte of the file.

@@ -109,8 +109,8 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
     if len(cuts) == 1 and cuts[0].inside is None:
         cut = cuts[0]
         return Rows(
-            sample=slice(cut.first, cut.stop),
-            pts=cut.pts - shift if shift else cut.pts,
+            sample=slice(cut.first, None if cut.stop == len(samples) else cut.stop),
+            pts=np.subtract(cut.pts, shift, out=None if cut.pts is samples.dts else cut.pts) if shift else cut.pts,
             flags=flags[cut.first : cut.stop] | _SHOWN,
         )
     return Rows(
@@ -129,6 +129,8 @@ class _Cut(NamedTuple):
     pts: IntArray
     inside: npt.NDArray[np.bool_] | None
     """which are shown; None = all"""
+    earliest: int
+    """least pts of those shown"""
 
     def shown_pts(self) -> IntArray:
         return self.pts if self.inside is None else self.pts[self.inside]
@@ -173,8 +175,9 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     begin = edit.media_time
     if edit.rate == 0:
         return _dwell(samples, pts, begin, start)
-    if pts.min() >= begin and pts.max() < end:
-        return _Cut(0, len(pts), pts + start if start else pts, None)
+    earliest = pts.item(pts.argmin())
+    if earliest >= begin and pts.item(pts.argmax()) < end:
+        return _Cut(0, len(pts), pts + start if start else pts, None, earliest + start)
     first = _covering_key(samples, pts, begin)
     inside = (pts[first:] >= begin) & (pts[first:] < end)
     reach = _reach(samples, pts, first, end)
@@ -184,7 +187,8 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     stop = first + int(shown[-1]) + 1
     origin = int(samples.dts[first + int(shown[0])])
     inside = inside[: stop - first]
-    return _Cut(first, stop, pts[first:stop] + (start - origin), None if inside.all() else inside)
+    moved = pts[first:stop] + (start - origin)
+    return _Cut(first, stop, moved, None if inside.all() else inside, int(moved[inside].min()))
 
 
 def _covering_key(samples: Samples, pts: IntArray, begin: int) -> int:
@@ -218,18 +222,17 @@ def _dwell(samples: Samples, pts: IntArray, begin: int, start: int) -> _Cut | No
     first = min(_covering_key(samples, pts, begin), row)
     inside = np.zeros(row + 1 - first, np.bool_)
     inside[-1] = True
-    return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside)
+    return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside, start)
 
 
 def _late_start(cuts: list[_Cut], lead: int) -> int:
     """Ticks by which the first frame would come too late, because its sample is decoded before it is shown."""
     lowest = -1
     for cut in cuts:
-        times = cut.shown_pts()
-        earliest = int(times.min())
-        if earliest >= 0:
-            lowest = earliest if lowest < 0 else min(lowest, earliest)
+        if cut.earliest >= 0:
+            lowest = cut.earliest if lowest < 0 else min(lowest, cut.earliest)
         else:  # FFmpeg starts over after each negative time
+            times = cut.shown_pts()
             after = times[int((times < 0).nonzero()[0][-1]) + 1 :]
             lowest = int(after.min()) if len(after) else -1
     return max(lowest - lead, 0)

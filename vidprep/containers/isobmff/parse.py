@@ -78,6 +78,14 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
     return _finish(film, rows, samples.claimed or None, size_bytes, notes, "scan" if scanned else "header")
 
 
+def read_edit_list(read_at: ReadAt, size_bytes: int) -> tuple[list[Edit], int]:
+    """The chosen track's edit list, and ticks per second of its times. Raises as `parse` does."""
+    window = Window(read_at, size_bytes)
+    found = _find_movie(window, top_boxes(window))
+    film = _open_film(found, Notes(found.box.start))
+    return film.edits, film.timescale
+
+
 @dataclass(slots=True)
 class _Found:
     box: TopBox

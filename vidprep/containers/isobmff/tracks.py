@@ -49,6 +49,7 @@ class Track:
     boxes: Boxes
     mdia: Boxes
     minf: Boxes
+    """children of minf; empty for tracks that are no video"""
 
     @property
     def is_video(self) -> bool:
@@ -117,6 +118,8 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
     """Where the attached pictures of moov/udta/meta/ilst/covr lie in the buffer."""
     places: list[int] = []
     for udta in boxes.get(b"udta", ()):
+        if data.find(b"covr", *udta) < 0:
+            continue
         for start, end in children(data, *udta).get(b"meta", ()):
             full = 4 if data[start : start + 4] == b"\0\0\0\0" else 0
             for cover in path(data, (start + full, end), b"ilst").get(b"covr", ()):
@@ -130,17 +133,18 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
 def _read_track(data: bytes, span: Span, stream_index: int) -> Track:
     boxes = children(data, *span)
     mdia = children(data, *boxes[b"mdia"][0]) if b"mdia" in boxes else {}
-    minf = children(data, *mdia[b"minf"][0]) if b"minf" in mdia else {}
     header, end = boxes.get(b"tkhd", ((0, 0),))[0]
     at = header + (20 if end > header and data[header] == 1 else 12)
-    handler = mdia.get(b"hdlr", ((0, 0),))[0]
+    named, stop = mdia.get(b"hdlr", ((0, 0),))[0]
+    handler = data[named + 8 : named + 12] if stop - named >= 12 else b""
+    is_video_or_unknown = handler in _VIDEO_HANDLERS or not handler
     return Track(
         stream_index=stream_index,
         track_id=u32(data, at)[0] if at + 4 <= end else 0,
-        handler=data[handler[0] + 8 : handler[0] + 12] if handler[1] - handler[0] >= 12 else b"",
+        handler=handler,
         boxes=boxes,
         mdia=mdia,
-        minf=minf,
+        minf=children(data, *mdia[b"minf"][0]) if is_video_or_unknown and b"minf" in mdia else {},
     )
 
 
@@ -174,8 +178,9 @@ def choose_track(movie: Movie) -> tuple[Track, list[Track]]:
     if not films:
         what = "only attached pictures" if video or movie.covers else f"{len(movie.tracks)} tracks, none of them video"
         raise NotMediaError(f"no video stream: {what}", reason=Reason.NO_VIDEO_STREAM)
-    fragmented = b"mvex" in movie.boxes
-    film = films[0] if fragmented else next((t for t in films if _has_samples(movie.data, t)), films[0])
+    film = films[0]
+    if len(films) > 1 and b"mvex" not in movie.boxes:
+        film = next((track for track in films if _has_samples(movie.data, track)), film)
     return film, [track for track in video if track is not film]
 
 

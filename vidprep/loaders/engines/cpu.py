@@ -79,7 +79,9 @@ class CpuEngine:
         ) as decoder:
             for segment in cut.segments:
                 for place, frame in _wanted_pictures(decoder, segment, damage):
-                    if place != due:
+                    if place < due:  # FFmpeg may show a picture twice (MPEG-4 that turns out to be reordered)
+                        continue
+                    if place > due:
                         raise damage.missing(due, place)
                     self._check_size(cut, place, frame)
                     yield place, _converted(convert, frame, cut, place)
@@ -144,10 +146,10 @@ class _Damage:
         """A new segment begins; what went wrong before does not concern it."""
         self._first = None
 
-    def note(self, row: int, payload: bytes, message: str) -> None:
+    def note(self, packet: Packet, message: str) -> None:
         """A coded sample went wrong; harmless where nothing that is wanted can refer to its picture."""
-        if row in self._wanted or not _harmless(self._cut, row, payload):
-            self._first = self._first or (row, message)
+        if packet.row in self._wanted or not _harmless(self._cut, packet):
+            self._first = self._first or (packet.row, message)
 
     def checked(self, frame: Any) -> Iterator[tuple[int, Any]]:
         """The frame with its place, if it is wanted. Raises DecodeError if it is damaged too."""
@@ -164,13 +166,16 @@ class _Damage:
 
     def missing(self, place: int, seen: int | None) -> DecodeError:
         """The error for a wanted frame that did not come out where it was due."""
+        place = min(place, len(self._cut.frames) - 1)  # a picture that comes once more after the last
         if self._first is not None:
-            return self._error(min(place, len(self._cut.frames) - 1), self._cause)
+            return self._error(place, self._cause)
         if seen is None:
             return self._error(place, "the decoder gave no picture for it")
-        if place >= len(self._cut.frames):
-            return self._error(seen, "the decoder gave it twice")
-        return self._error(place, f"the decoder gave frame {int(self._cut.frames[seen])} where this one was due")
+        return self._error(
+            place,
+            f"frame {int(self._cut.frames[seen])} came out of the decoder where this one was due: the order of the pictures "
+            f"contradicts their times",
+        )
 
     @property
     def _cause(self) -> str:
@@ -181,18 +186,19 @@ class _Damage:
         return DecodeError(message, uri=self._cut.uri, frame_index=int(self._cut.frames[place]))
 
 
-def _harmless(cut: Cut, row: int, payload: bytes) -> bool:
-    if row in cut.leading_rows:
+def _harmless(cut: Cut, packet: Packet) -> bool:
+    if packet.row in cut.leading_rows:
         return True
-    facts = sample_facts(cut.info, payload)
-    return facts.disposable is True or facts.has_picture is False
+    facts = sample_facts(cut.info, packet.data)
+    # A sample that stands for a frame and seems to hold no picture has lost it.
+    return facts.disposable is True or (facts.has_picture is False and not packet.shown)
 
 
 def _fed(decoder: Any, packet: Packet, damage: _Damage) -> list[Any]:
     try:
         return list(decoder.decode(av_packet(packet)))
     except av.FFmpegError as error:
-        damage.note(packet.row, packet.data, error.strerror or str(error))
+        damage.note(packet, error.strerror or str(error))
         return []
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from vidprep.samplers.draws import Draw, word
-from vidprep.timebase import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from vidprep.timebase import FloatArray, IntArray
 
 __all__ = ["integers", "linspace_f32", "linspace_int", "linspace_np", "uniform_int", "uniform_real"]
 

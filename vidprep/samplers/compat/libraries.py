@@ -9,15 +9,19 @@ video2dataset. N = frames of the video, T = frames of a clip, K = clips, s = str
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers.compat.arithmetic import integers, linspace_f32, linspace_int, linspace_np, uniform_int
-from vidprep.samplers.draws import Draw
-from vidprep.timebase import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vidprep.samplers.draws import Draw
+    from vidprep.timebase import FloatArray, IntArray
 
 __all__ = [
     "cosmos_grid_count", "cosmos_windows", "daft_interval", "dali_dense_starts", "dali_uniform", "energon_uniform_starts",

@@ -8,14 +8,18 @@ Qwen-VL (qwen-vl-utils vision_process.py), LLaVA-NeXT (llava/utils.py), InternVi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers.compat.arithmetic import integers, linspace_f32, linspace_np, uniform_int
 from vidprep.samplers.draws import Draw, word
-from vidprep.timebase import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vidprep.timebase import FloatArray, IntArray
 
 __all__ = [
     "diffsynth_frames", "finetrainers_frames", "internvideo_fps", "internvideo_middle", "internvideo_rand",

@@ -8,12 +8,15 @@ s = stride. Random numbers are ours, in the peers' ranges and order; the draws t
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.samplers.compat.arithmetic import integers, linspace_f32, linspace_np, uniform_int, uniform_real
-from vidprep.samplers.draws import Draw
-from vidprep.timebase import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from vidprep.samplers.draws import Draw
+    from vidprep.timebase import FloatArray, IntArray
 
 __all__ = [
     "mmaction2_clips", "mmaction2_dense_starts", "mmaction2_test_starts", "mmaction2_train_starts",
@@ -40,7 +43,7 @@ def mmaction2_test_starts(n: int, k: int, t: int, s: int) -> IntArray:
     """`SampleFrames._get_test_clips`: T > 1 spreads K clips over the video, T = 1 takes the middles of K parts."""
     i = np.arange(k)
     if t == 1:
-        return integers(i * (n / k) + n / k / 2.0)
+        return integers(np.asarray(i * (n / k) + n / k / 2.0, dtype=np.float64))
     room = max(n - ((t - 1) * s + 1), 0)
     if k == 1:
         return np.array([room // 2], dtype=np.int64)

@@ -1,0 +1,108 @@
+"""What decoded pictures show: luma thumbnails, and stretches that are black, blank or frozen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from vidprep.timebase import FloatArray
+    from vidprep.validation.rules import Thresholds
+
+    Luma = npt.NDArray[np.uint8]
+
+__all__ = ["SIDE", "Stretch", "Stretches", "thumbnails"]
+
+SIDE = 32
+#: Pixels that a thumbnail's pixel is the mean of, in each direction.
+TAPS = 4
+#: Shortest run that counts where it fills a sampled clip.
+MIN_CLIP_FRAMES = 8
+
+
+def thumbnails(pictures: Any) -> Luma:
+    """uint8 (F, 32, 32) luma of uint8 (F, H, W, 3) RGB pictures: means of a grid of 128 x 128 pixels.
+
+    Takes numpy arrays and torch tensors alike (only `.sum`, indexing and reshaping are asked of them), so that pictures
+    on a GPU are reduced there. Luma is (77 R + 150 G + 29 B) / 256, ITU-R BT.601-7 2.5.1 in 8-bit integers.
+    """
+    _, height, width, _ = pictures.shape
+    grid = SIDE * TAPS
+    rows = [(2 * i + 1) * height // (2 * grid) for i in range(grid)]
+    columns = [(2 * i + 1) * width // (2 * grid) for i in range(grid)]
+    taken = pictures[:, rows][:, :, columns].reshape(-1, SIDE, TAPS, SIDE, TAPS, 3).sum((2, 4))
+    sums = np.asarray(taken if isinstance(taken, np.ndarray) else taken.cpu()).astype(np.int64)
+    luma: Luma = ((sums @ np.array([77, 150, 29])) // (256 * TAPS * TAPS)).astype(np.uint8)
+    return luma
+
+
+class Stretch(NamedTuple):
+    """A run of frames that show nothing of use."""
+
+    check: str
+    first: int
+    last: int
+    seconds: float
+
+
+class Stretches:
+    """Finds stretches among frames as they are decoded; keeps one thumbnail.
+
+    Args:
+        thresholds: what black, blank and frozen mean, and how long a stretch must last.
+        pts_seconds: float64[num_frames]: when each frame is shown.
+        end_seconds: when the last one ends.
+    """
+
+    def __init__(self, thresholds: Thresholds, pts_seconds: FloatArray, end_seconds: float) -> None:
+        self._limits, self._times = thresholds, np.append(pts_seconds, end_seconds)
+        self._least = {
+            "black": thresholds.black_seconds,
+            "blank": thresholds.blank_seconds,
+            "frozen": thresholds.frozen_seconds,
+        }
+        self._since: dict[str, int] = {}
+        self._run_start = self._frame = -1
+        self._luma: Any = None
+
+    def feed(self, frame: int, luma: Luma) -> Iterator[Stretch]:
+        """Take the next decoded frame; gives stretches that ended before it."""
+        if frame != self._frame + 1 or self._luma is None:
+            yield from self.finish()
+            self._run_start = frame
+        states = self._states(luma)
+        for check in [check for check in self._since if check not in states]:
+            yield from self._ended(check)
+        for check in states:
+            # What is frozen began with the frame that this one repeats.
+            self._since.setdefault(check, frame - 1 if check == "frozen" else frame)
+        self._frame, self._luma = frame, luma
+
+    def finish(self) -> Iterator[Stretch]:
+        """No neighbour follows: gives the stretches that are still open."""
+        for check in list(self._since):
+            yield from self._ended(check, run_ends=True)
+        self._luma = None
+
+    def _states(self, luma: Luma) -> tuple[str, ...]:
+        values = luma.astype(np.float64)
+        mean, deviation = float(values.mean()), float(values.std())
+        if mean < self._limits.black_luma and deviation < self._limits.black_luma / 2:
+            return ("black",)
+        if deviation < self._limits.blank_deviation:
+            return ("blank",)
+        if self._luma is not None and np.abs(values - self._luma).mean() < self._limits.frozen_difference:
+            return ("frozen",)
+        return ()
+
+    def _ended(self, check: str, *, run_ends: bool = False) -> Iterator[Stretch]:
+        first, last = self._since.pop(check), self._frame
+        seconds = float(self._times[last + 1] - self._times[first])
+        fills = run_ends and first == self._run_start and last - first + 1 >= MIN_CLIP_FRAMES
+        if seconds >= self._least[check] or fills:
+            yield Stretch(check, first, last, seconds)
