@@ -103,10 +103,11 @@ def nal_length_size(info: StreamInfo) -> int:
 def parameter_set_units(info: StreamInfo, first_sample: bytes) -> list[bytes]:
     """Parameter sets from the configuration, or else from the first sample."""
     units = configuration_units(info) or annexb_units(first_sample, nal_length_size(info))
-    return [unit for unit in units if _is_parameter_set(info.codec, unit[0])]
+    return [unit for unit in units if is_parameter_set(info.codec, unit[0])]
 
 
-def _is_parameter_set(codec: str, first_byte: int) -> bool:
+def is_parameter_set(codec: str, first_byte: int) -> bool:
+    """Whether the NAL unit that starts with this byte is a VPS, SPS or PPS of H.264 or HEVC."""
     return first_byte & 0x1F in (7, 8) if codec == "h264" else first_byte >> 1 & 0x3F in (32, 33, 34)
 
 

@@ -1,0 +1,78 @@
+"""What the coded samples of a clip say of size, cropping, chroma and buffers, where NVDEC would follow without a word.
+
+Seen on an H200 with PyNvVideoCodec 2.2.4: a session that meets a smaller size goes on giving surfaces of its first
+size, scaled; one that meets a sequence parameter set with more reference pictures keeps its few buffers and overwrites
+pictures that are still referred to; cropping at the left and the top is not applied. So a session serves one `Sequence`
+alone, and a clip that holds two goes elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from vidprep.containers.bits import OutOfBitsError
+from vidprep.containers.parameter_sets import NO_VUI, H264Sps, HevcSps, Vui, parse_h264_sps, parse_hevc_sps
+from vidprep.containers.vpx_headers import parse_vp8, parse_vp9, vp9_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: A sequence parameter set behind its start code: NAL unit type 7 (H.264), 33 in the base layer (HEVC).
+SPS = {
+    "h264": re.compile(rb"\x00\x00\x01([\x07\x27\x47\x67].*?)(?=\x00\x00\x01|\x00\x00\x00|\Z)", re.DOTALL),
+    "hevc": re.compile(rb"\x00\x00\x01(\x42\x01.*?)(?=\x00\x00\x01|\x00\x00\x00|\Z)", re.DOTALL),
+}
+
+#: Parameter sets stand before the first slice; this much of a sample is searched for them.
+HEAD_BYTES = 4096
+
+#: chroma_sample_loc_type of samples in the middle of their pixels.
+CENTRE_LOCATION = 1
+
+
+class Sequence(NamedTuple):
+    """What a decoder session depends on. Zeros = the samples do not say."""
+
+    width: int = 0
+    """after cropping"""
+    height: int = 0
+    crop: tuple[int, int] = (0, 0)
+    """columns and rows cut off at the left and the top"""
+    chroma_location: int | None = None
+    """chroma_sample_loc_type of H.264 and HEVC"""
+    parameters: H264Sps | HevcSps | None = None
+    """all that may decide how many pictures are kept"""
+
+
+def sequences(codec: str, samples: Iterable[bytes]) -> frozenset[Sequence]:
+    """The distinct ones in coded samples (Annex B for H.264 and HEVC); headers that cannot be read count as one more."""
+    if codec in SPS:
+        units = {unit for sample in samples for unit in SPS[codec].findall(sample, 0, HEAD_BYTES)}
+        return frozenset(_of_sps(codec, unit) for unit in units)
+    return frozenset(Sequence(*size) for sample in samples for size in _stated_sizes(codec, sample))
+
+
+@lru_cache(maxsize=1024)
+def _of_sps(codec: str, unit: bytes) -> Sequence:
+    try:
+        sps = parse_h264_sps(unit) if codec == "h264" else parse_hevc_sps(unit)
+    except OutOfBitsError:
+        return Sequence()
+    # FFmpeg takes H.264 without video usability information to be sited in the centre, HEVC to the left.
+    location = CENTRE_LOCATION if codec == "h264" and sps.vui is NO_VUI else sps.vui.chroma_location
+    kept = Vui(reorder=sps.vui.reorder, max_dec_frame_buffering=sps.vui.max_dec_frame_buffering)
+    return Sequence(sps.width, sps.height, sps.crop, location, sps._replace(sps_id=0, vui=kept))
+
+
+def _stated_sizes(codec: str, sample: bytes) -> Iterator[tuple[int, int]]:
+    """Sizes that VP8 and VP9 frames state, rather than take from the frame before."""
+    try:
+        headers = [parse_vp8(sample)] if codec == "vp8" else [parse_vp9(frame) for frame in vp9_frames(sample)]
+    except OutOfBitsError:
+        yield 0, 0
+        return
+    for header in headers:
+        if header.width:
+            yield header.width, header.height
