@@ -470,6 +470,8 @@ def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
 
     Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
     """
+    if table.order is not None:  # times jump back: they do not tell what is shown before what
+        return plan.rows[:0]
     starts = plan.segments[:, 0]
     segment = np.searchsorted(starts, plan.rows, side="right") - 1
     leading = table.pts[plan.rows] < table.pts[starts][segment]
