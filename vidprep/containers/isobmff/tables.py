@@ -102,7 +102,7 @@ def read_samples(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> Sam
         size=sizes,
         dts=dts,
         duration=duration,
-        composition=_composition(data, stbl, tables, n, notes) if b"ctts" in tables and n else None,
+        composition=_composition(stbl, tables, n, notes) if b"ctts" in tables and n else None,
         key=_keys(data, stbl, tables, n, notes) if b"stss" in stbl else None,
         disposable=_disposable(data, stbl, n) if b"sdtp" in stbl else None,
         entry=entry,
@@ -329,21 +329,21 @@ def _repeat_to(values: IntArray, counts: IntArray, n: int, fill: int, name: str,
     return np.concatenate([np.repeat(values, counts), np.full(n - total, fill, np.int64)])
 
 
-def _composition(data: bytes, stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> IntArray | None:
+def _composition(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> IntArray | None:
     """Composition offsets (8.6.1.3), read as signed in either version: files of version 0 hold negative ones too."""
     span = stbl[b"ctts"][0]
-    counts, offsets = tables[b"ctts"][0::2], tables[b"ctts"][1::2]
+    counts, offsets = tables[b"ctts"][0::2], _int64(tables[b"ctts"][1::2])
     if len(counts) == 0:
         return None
-    if data[span[0] + 12 : span[1] : 8].strip(b"\0"):  # first bytes: some are below 0, or 2^24 and more
+    if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # as unsigned: some are below 0, or far too large
         offsets = offsets.astype(np.int32).astype(np.int64)
         believed = offsets[:-2]
         if len(believed) and max(int(believed.max()), -int(believed.min())) > MAX_COMPOSITION_OFFSET:
             notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
             return None
     if len(counts) == n and np.count_nonzero(counts == 1) == n:
-        return _int64(offsets)
-    return _repeat_to(_int64(offsets), _int64(counts), n, 0, "ctts", span, notes)
+        return offsets
+    return _repeat_to(offsets, _int64(counts), n, 0, "ctts", span, notes)
 
 
 def _keys(data: bytes, stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> BoolArray | None:
