@@ -14,9 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +25,9 @@ from pyarrow import parquet
 from vidprep.indexes import build_index, open_index
 from vidprep.indexes.schema import arrow_schema
 from vidprep.indexes.state import part_paths, state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parent.parent
 GOOD = ("one_frame.mp4", "fd_leak.mp4", "clip_window.mp4", "vfr_steps.mp4", "rotate90.mp4", "stsz_const.mp4")
@@ -238,8 +240,8 @@ def test_readers_meanwhile_see_whole_parts_and_no_row_twice(scene: Scene) -> Non
 
 def test_every_reader_of_parquet_sees_each_video_once_after_a_kill(scene: Scene) -> None:
     import duckdb
-    import pandas
-    import polars
+    import pandas as pd
+    import polars as pl
     from pyarrow import dataset
 
     process = scene.start("before_rename:3", workers=2)
@@ -251,8 +253,8 @@ def test_every_reader_of_parquet_sees_each_video_once_after_a_kill(scene: Scene)
         counts = {
             "pyarrow": dataset.dataset(scene.index).to_table(columns=["uri"])["uri"].to_pylist(),
             "duckdb": [row[0] for row in duckdb.sql(f"select uri from '{pattern}'").fetchall()],
-            "polars": polars.read_parquet(pattern, columns=["uri"])["uri"].to_list(),
-            "pandas": pandas.read_parquet(scene.index, columns=["uri"])["uri"].tolist(),
+            "polars": pl.read_parquet(pattern, columns=["uri"])["uri"].to_list(),
+            "pandas": pd.read_parquet(scene.index, columns=["uri"])["uri"].tolist(),
         }
         for reader, uris in counts.items():
             assert len(uris) == len(set(uris)) == expected, reader
