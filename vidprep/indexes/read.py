@@ -19,10 +19,12 @@ from pyarrow import dataset
 from vidprep.errors import IndexFormatError
 from vidprep.indexes.cache import FRAMES_AT, ensure_cache
 from vidprep.indexes.frames import unpack
+from vidprep.indexes.mirror import bring_up, mirror_folder
 from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
 from vidprep.records import Identity, Timeline
+from vidprep.sources.open import is_remote
 from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
     The first opening on a host derives the memory-mapped cache from the parts; later ones, from any process, map it.
 
     Args:
-        path: the folder that `build_index` wrote.
+        path: the folder that `build_index` wrote; `s3://...` and `gs://...` are copied to local disk first.
         cache_dir: where the cache lies; by default `PATH.vidprep/cache`, or the user's cache folder where that
             cannot be written.
 
@@ -52,11 +54,16 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
         IndexFormatError: no parts there, a newer schema, or missing columns.
         OSError: the parts cannot be read, or the cache can be written nowhere.
     """
-    return Index(_open_store(os.path.realpath(path), None if cache_dir is None else os.path.realpath(cache_dir)))
+    where = os.fspath(path)
+    where = where if is_remote(where) else os.path.realpath(where)
+    return Index(_open_store(where, None if cache_dir is None else os.path.realpath(cache_dir)))
 
 
 def _open_store(path: str, cache_dir: str | None) -> Store:
     index = Path(path)
+    if is_remote(path):
+        index = mirror_folder(path, Path(cache_dir) if cache_dir else None)
+        bring_up(path, index)
     parts = [index] if index.is_file() else part_paths(index)
     if not parts:
         what = "holds no *.parquet parts" if index.is_dir() else "no such index"
