@@ -21,6 +21,7 @@ COMMANDS = {
     "export": ("export", "Write an index, or the clips of a policy, for other tools."),
     "merge": ("merge", "Gather several indexes (shards of one run) into one."),
     "compact": ("compact", "Write an index anew with fewer, larger parts."),
+    "bench": ("bench", "Measure how fast clips of an index come, on this machine."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
 
