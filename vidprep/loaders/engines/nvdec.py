@@ -346,9 +346,7 @@ class _Call(NamedTuple):
     is_wanted: bool
 
 
-def _calls(
-    cut: Cut, segment: list[tuple[Packet, bytes]], wanted: Container[int], max_unwanted: int
-) -> Iterator[_Call]:
+def _calls(cut: Cut, segment: list[tuple[Packet, bytes]], wanted: Container[int], max_unwanted: int) -> Iterator[_Call]:
     num_samples = size_bytes = num_pictures = 0
     for packet, data in segment:
         is_wanted = packet.row in wanted
