@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from struct import pack
 
 UNITY = pack(">9i", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
-#: avcC of a 160x144 High profile stream.
-AVCC = bytes.fromhex("0164000affe1001867640 00aacd94280097013ebf0100000030040000003028f12 2996".replace(" ", ""))
+#: avcC of a 160x144 High profile stream, as x264 writes it.
+AVCC = bytes.fromhex("0164000bffe100176764000bacd94284e840000003004000190003c50a658001000668eba132c8b0fdf8f800")
 
 
 def box(kind: bytes, *parts: bytes) -> bytes:

@@ -23,7 +23,15 @@ from vidprep.indexes.worker import Options, Task, index_batch
 from vidprep.sources.listing import list_items
 
 ROOT = Path(__file__).parent.parent
-FAILPOINTS = ["part_unfinished", "part_unsynced", "before_rename", "after_rename", "after_sync"]
+#: (name, n): die at its n-th passing
+FAILPOINTS = [
+    ("part_unfinished", 1),
+    ("part_unsynced", 2),
+    ("before_rename", 1),
+    ("before_rename", 3),
+    ("after_rename", 2),
+    ("after_sync", 2),
+]
 
 
 @pytest.fixture
@@ -189,7 +197,7 @@ def test_a_file_that_harms_its_worker_costs_its_one_row(
     _hostile(monkeypatch, tmp_path, body)
     for name in ("a_bad.mp4", "p_bad.mp4"):
         shutil.copy(videos / "fd_leak.mp4", videos / name)
-    summary = build_index([videos], tmp_path / "index", workers=2, timeout_seconds=1, memory_bytes=1 << 30)
+    summary = build_index([videos], tmp_path / "index", workers=2, timeout_seconds=5, memory_bytes=1 << 30)
     assert (summary.videos, summary.ok, summary.failed) == (8, 4, 4)
     assert summary.reasons[reason] == 2
     assert len(_rows(tmp_path / "index")) == 8
@@ -199,28 +207,27 @@ def test_a_hang_that_no_alarm_ends_is_killed(videos: Path, tmp_path: Path, monke
     _hostile(monkeypatch, tmp_path, "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); time.sleep(99)")
     monkeypatch.setattr("vidprep.indexes.pool._GRACE_SECONDS", 0.5)
     shutil.copy(videos / "fd_leak.mp4", videos / "bad.mp4")
-    summary = build_index([videos], tmp_path / "index", workers=1, timeout_seconds=0.5)
+    summary = build_index([videos], tmp_path / "index", workers=1, timeout_seconds=5)
     assert (summary.ok, summary.reasons["timeout"]) == (4, 1)
 
 
 # ---- killed and resumed
 
 
-@pytest.mark.parametrize("failpoint", FAILPOINTS)
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize(("failpoint", "nth"), FAILPOINTS)
 def test_killed_at_a_failpoint_and_run_again_the_rows_are_the_same(
     many: Path, tmp_path: Path, failpoint: str, nth: int
 ) -> None:
     """The worker's failpoints kill workers, the parent's the parent; both end with the rows of an undisturbed run."""
     build_index([many], tmp_path / "calm", workers=0)
     killed = _run(many, tmp_path / "index", "--workers", "1", failpoint=f"{failpoint}:{nth}")
-    if failpoint.startswith("part_"):
-        assert b"worker_died" in killed.stderr
+    if failpoint.startswith("part_"):  # a fresh worker does the unit again; one that dies each time gives it up
+        assert (killed.returncode == 0) != (b"worker_died" in killed.stderr)
     else:
         assert killed.returncode == -signal.SIGKILL
     for part in part_paths(tmp_path / "index"):
         parquet.read_table(part)
-    assert len(_rows(tmp_path / "index")) < 700
+    assert (len(_rows(tmp_path / "index")) == 700) == (killed.returncode == 0)
     assert _run(many, tmp_path / "index", "--workers", "1").returncode == 0
     assert _rows(tmp_path / "index") == _rows(tmp_path / "calm")
 

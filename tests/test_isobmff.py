@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from isobmff_files import UNITY, Movie, box, full, large_box, read_from, table, visual_entry
 
-from vidprep.containers import _parser_for, isobmff
+from vidprep.containers import isobmff
 from vidprep.errors import ContainerError, Reason
 from vidprep.records import ParsedVideo, SampleFlag
 
@@ -73,13 +73,17 @@ def test_cases_that_promise_too_much_carry_a_warning(cases: Path) -> None:
     }
 
 
+def is_isobmff(data: bytes) -> bool:
+    return data[4:8] in (b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"wide", b"free", b"skip")
+
+
 def test_real_files_agree_with_ffmpeg_row_by_row(corpus: Path) -> None:
     """Every row's place, size, time and flags, and the presentation times, against FFmpeg's packets."""
     compared = 0
     for line in (corpus / "manifest.jsonl").read_text().splitlines():
         name = json.loads(line)["name"]
         data = (corpus / "files" / name).read_bytes()
-        if _parser_for(data[:64]) is not isobmff.parse or name in KNOWN_DIFFERENCES:
+        if not is_isobmff(data) or name in KNOWN_DIFFERENCES:
             continue
         truth = json.loads((corpus / "truth" / f"{name}.json").read_text())
         packets = [p for p in truth.get("packets", []) if p[3] > 0]
@@ -117,7 +121,7 @@ def test_real_streams_have_ffmpegs_facts(corpus: Path) -> None:
     for line in (corpus / "manifest.jsonl").read_text().splitlines():
         row = json.loads(line)
         data = (corpus / "files" / row["name"]).read_bytes()
-        if _parser_for(data[:64]) is not isobmff.parse or row["name"] in KNOWN_DIFFERENCES or not row["n_packets"]:
+        if not is_isobmff(data) or row["name"] in KNOWN_DIFFERENCES or not row["n_packets"]:
             continue
         info = parse(data).info
         with av.open(io.BytesIO(data), metadata_errors="replace") as container:

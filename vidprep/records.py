@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntFlag
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import FloatArray, IntArray, TimingFacts, timing_facts, to_seconds
+from vidprep.timebase import FloatArray, IntArray, TimingFacts, presentation_order, timing_facts, to_seconds
 
 __all__ = [
     "Finding",
@@ -45,6 +44,29 @@ class SampleFlag(IntFlag):
     """gives a frame that a viewer sees; others are fed to the decoder and their picture is thrown away"""
     DISPOSABLE = 4
     """no other picture refers to it; not set = unknown or referred to"""
+
+
+_T = TypeVar("_T")
+
+
+class cached_property(Generic[_T]):  # noqa: N801 - reads as the decorator that it stands for
+    """`functools.cached_property` without its lock, which costs as much as the shorter of the computations."""
+
+    def __init__(self, compute: Callable[[Any], _T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+
+    def __get__(self, instance: object, owner: type) -> Self | _T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._compute.__name__] = self._compute(instance)
+        return value
 
 
 #: Plain numbers: numpy takes a detour for each IntFlag it meets.
@@ -96,13 +118,11 @@ class SampleTable:
         """int64[num_frames]: the row that gives each frame, in presentation order."""
         if self.order is not None:
             return self.order
-        shown = (self.flags & _SHOWN).nonzero()[0]
-        all_shown = len(shown) == len(self.pts)
-        pts = self.pts if all_shown else self.pts[shown]
-        if len(pts) < 2 or bool((pts[1:] >= pts[:-1]).all()):
-            return shown
-        by_pts = pts.argsort(kind="stable")
-        return by_pts if all_shown else shown[by_pts]
+        is_shown = self.flags & _SHOWN
+        if np.count_nonzero(is_shown) == len(self.pts):
+            return presentation_order(self.pts)
+        shown = is_shown.nonzero()[0]
+        return shown[presentation_order(self.pts[shown])]
 
     @property
     def num_frames(self) -> int:
@@ -125,7 +145,7 @@ class SampleTable:
         return (self.flags[self.frame_rows] & _KEY).nonzero()[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamInfo:
     """Facts about a video stream that hold for all of it. None = the stream does not say."""
 

@@ -5,6 +5,7 @@ Also the timing facts of a video, which are arithmetic over its ticks and nothin
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,6 +33,33 @@ def parse_time_base(text: str) -> Fraction:
 def format_time_base(time_base: Fraction) -> str:
     """The "num/den" form, which the index stores."""
     return f"{time_base.numerator}/{time_base.denominator}"
+
+
+#: From this length on, times on a regular grid are ordered by their place on it instead of by sorting.
+_LONG = 2048
+_BLOCK = 8192
+
+
+def presentation_order(pts: IntArray) -> IntArray:
+    """int64[n]: rows by ascending time, those of one time in row order."""
+    n = len(pts)
+    if n >= _LONG and (by_grid := _grid_order(pts)) is not None:
+        return by_grid
+    return pts.argsort(kind="stable")
+
+
+def _grid_order(pts: IntArray) -> IntArray | None:
+    """The order of times that stand at every place of a regular grid; None if these do not."""
+    first, n = int(pts.min()), len(pts)
+    step, rest = divmod(int(pts.max()) - first, n - 1)
+    if rest or not step:
+        return None
+    order = np.full(n, -1, np.int64)
+    for start in range(0, n, _BLOCK):  # in memory that stays in the cache and is used again
+        place = pts[start : start + _BLOCK] - first
+        place //= step
+        order[place] = np.arange(start, start + len(place))
+    return order if order.item(order.argmin()) >= 0 else None  # a place that is left empty: another has two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,25 +92,65 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
         last_duration_ticks: how long the last frame is shown.
         time_base: seconds per tick.
     """
-    tick = time_base.numerator / time_base.denominator
-    if len(pts) == 0:
+    count = len(pts) - 1
+    if count < 0:
         return TimingFacts(
             duration_seconds=0.0, avg_fps=0.0, is_vfr=False, vfr_class="cfr",
             num_gaps=0, num_duplicates=0, num_backward=0, jitter_seconds=0.0,
         )  # fmt: skip
+    tick = time_base.numerator / time_base.denominator
     span = int(pts[-1]) - int(pts[0])
-    deltas = pts[1:] - pts[:-1]
-    low, high = (int(deltas.min()), int(deltas.max())) if len(deltas) else (0, 0)
+    low, high = _delta_extremes(pts) if count else (0, 0)
     spread = high - low
-    vfr_class = "cfr" if spread == 0 else "quantised_cfr" if spread == 1 else "vfr"
-    constant = spread == 0
+    deltas = pts[1:] - pts[:-1] if spread else pts[:0]
     return TimingFacts(
         duration_seconds=(span + last_duration_ticks) * tick,
-        avg_fps=len(deltas) / (span * tick) if span > 0 else 0.0,
+        avg_fps=count / (span * tick) if span > 0 else 0.0,
         is_vfr=spread > 1,
-        vfr_class=vfr_class,
-        num_gaps=0 if constant else int((deltas > GAP_FACTOR * max(float(np.median(deltas)), 1.0)).sum()),
-        num_duplicates=(len(deltas) if low == 0 else 0) if constant else int((deltas == 0).sum()),
-        num_backward=0 if low >= 0 else int((deltas < 0).sum()),
-        jitter_seconds=0.0 if constant else float(deltas.std()) * tick,
+        vfr_class="cfr" if spread == 0 else "quantised_cfr" if spread == 1 else "vfr",
+        num_gaps=_num_gaps(deltas, low, high),
+        num_duplicates=_num_duplicates(deltas, low, high, count),
+        num_backward=0 if low >= 0 else int(np.count_nonzero(deltas < 0)) if spread else count,
+        jitter_seconds=_deviation(deltas, span, low, spread) * tick,
     )
+
+
+def _delta_extremes(pts: IntArray) -> tuple[int, int]:
+    """Least and greatest step from one time to the next."""
+    if len(pts) <= _BLOCK:
+        return _extremes(pts[1:] - pts[:-1])
+    parts = [
+        _extremes(pts[start + 1 : start + _BLOCK + 1] - pts[start : min(start + _BLOCK, len(pts) - 1)])
+        for start in range(0, len(pts) - 1, _BLOCK)
+    ]
+    return min(low for low, _ in parts), max(high for _, high in parts)
+
+
+def _extremes(values: IntArray) -> tuple[int, int]:
+    if len(values) < _LONG:
+        data = values.tobytes()
+        if data[8:] == data[:-8]:  # each like the one before
+            return values.item(0), values.item(0)
+    return values.item(values.argmin()), values.item(values.argmax())
+
+
+def _num_duplicates(deltas: IntArray, low: int, high: int, count: int) -> int:
+    if low > 0 or high < 0:
+        return 0
+    return count if low == high else int(np.count_nonzero(deltas == 0))
+
+
+def _num_gaps(deltas: IntArray, low: int, high: int) -> int:
+    if high <= GAP_FACTOR * max(low, 1):  # the median lies between them
+        return 0
+    return int(np.count_nonzero(deltas > GAP_FACTOR * max(float(np.median(deltas)), 1.0)))
+
+
+def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
+    """Standard deviation of deltas whose sum is `span`; of two neighbouring values it follows from their shares."""
+    if spread == 0:
+        return 0.0
+    if spread == 1:
+        share = (span - len(deltas) * low) / len(deltas)
+        return math.sqrt(share * (1 - share))
+    return float(deltas.std())

@@ -49,6 +49,16 @@ class LazyGroup(click.Group):
         command.help = unwrapped(command.help)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; its error may hold any file's name, which must not command a terminal."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            from vidprep.pages.text import shown
+
+            vars(error)["message"] = shown(error.message)  # typed as final; every subclass formats it
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help lines from COMMANDS."""
         del ctx

@@ -19,7 +19,7 @@ GOPS = (1, 8, 16, 48, 250)
 ESTIMATE_CLIPS = 2000
 
 
-def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, int] | None:
+def _size(_context: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     height, width = [*text.split("x", 1), ""][:2]

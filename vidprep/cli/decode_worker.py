@@ -69,4 +69,4 @@ if __name__ == "__main__":
     from vidprep.cli import decode_worker  # by its own name: what it pickles must not be called __main__
     from vidprep.indexes import worker
 
-    worker.main(*map(int, sys.argv[1:4]), decode_worker.serve)
+    worker.main(decode_worker.serve, *map(int, sys.argv[1:4]))

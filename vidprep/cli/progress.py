@@ -36,7 +36,8 @@ class Progress:
             self._last_line = now
             of = "" if self._total is None else f" of {self._total}"
             rate = count / (now - self._begun)
-            click.echo(f"{self._what}: {count}{of} {self._unit}, {rate:.0f}/s", err=True)
+            left = f", {(self._total - count) / rate:.0f} s left" if self._total and rate else ""
+            click.echo(f"{self._what}: {count}{of} {self._unit}, {rate:.0f}/s{left}", err=True)
 
     def close(self) -> None:
         """Take the bar away."""

@@ -38,6 +38,10 @@ class Vui(NamedTuple):
     """max_num_reorder_frames (H.264 only)"""
     field_seq: int = 0
     """H.265 field_seq_flag"""
+    chroma_location: int | None = None
+    """chroma_sample_loc_type_top_field (figure E-1 of H.264 and H.265)"""
+    max_dec_frame_buffering: int | None = None
+    """H.264 only"""
 
 
 NO_VUI = Vui()
@@ -63,6 +67,10 @@ class H264Sps(NamedTuple):
     width: int
     height: int
     vui: Vui
+    gaps_allowed: int = 0
+    """gaps_in_frame_num_value_allowed_flag: pictures may be left out on purpose"""
+    crop: tuple[int, int] = (0, 0)
+    """columns and rows cut off at the left and the top"""
 
     @property
     def reorder_depth(self) -> int:
@@ -93,24 +101,25 @@ def parse_h264_sps(nal_unit: bytes) -> H264Sps:
     frame_num_bits = bits.bounded_ue(12) + 4
     poc_type = _skip_h264_picture_order(bits)
     max_ref_frames = bits.bounded_ue(32)
-    bits.skip(1)
+    gaps_allowed = bits.flag()
     coded_width = (bits.bounded_ue(0xFFFF) + 1) * 16
     map_units = bits.bounded_ue(0xFFFF) + 1
     frame_mbs_only = bits.flag()
     coded_height = map_units * 16 * (2 - frame_mbs_only)
     bits.skip(1 if frame_mbs_only else 2)
-    width, height = coded_width, coded_height
+    width, height, crop = coded_width, coded_height, (0, 0)
     if bits.flag():
         unit_x = 2 if chroma in (1, 2) else 1
         unit_y = (2 if chroma == 1 else 1) * (2 - frame_mbs_only)
-        width -= (bits.ue() + bits.ue()) * unit_x
-        height -= (bits.ue() + bits.ue()) * unit_y
+        left, right, top, bottom = (bits.ue() for _ in range(4))
+        crop = (left * unit_x, top * unit_y)
+        width, height = width - (left + right) * unit_x, height - (top + bottom) * unit_y
         if width <= 0 or height <= 0:
             raise OutOfBitsError
     vui = _h264_vui(bits) if bits.flag() else NO_VUI
     return H264Sps(
         sps_id, profile_idc, constraints, level_idc, chroma, separate_planes, depth, frame_num_bits, poc_type,
-        max_ref_frames, frame_mbs_only, coded_width, coded_height, width, height, vui,
+        max_ref_frames, frame_mbs_only, coded_width, coded_height, width, height, vui, gaps_allowed, crop,
     )  # fmt: skip
 
 
@@ -147,8 +156,8 @@ def _sar(bits: BitReader) -> tuple[int, int] | None:
     return SAMPLE_ASPECT_RATIOS[idc - 1] if 1 <= idc <= len(SAMPLE_ASPECT_RATIOS) else None
 
 
-def _signal_type(bits: BitReader) -> tuple[tuple[int, int] | None, int | None, int, int, int]:
-    """The first fields of Vui, which both standards share, up to the chroma sample location."""
+def _signal_type(bits: BitReader) -> tuple[tuple[tuple[int, int] | None, int | None, int, int, int], int | None]:
+    """The first fields of Vui, which both standards share, and the chroma sample location."""
     sar = _sar(bits) if bits.flag() else None
     if bits.flag():
         bits.skip(1)
@@ -159,28 +168,29 @@ def _signal_type(bits: BitReader) -> tuple[tuple[int, int] | None, int | None, i
         full_range = bits.flag()
         if bits.flag():
             primaries, transfer, matrix = bits.u(8), bits.u(8), bits.u(8)
+    location = None
     if bits.flag():
+        location = bits.ue()
         bits.ue()
-        bits.ue()
-    return sar, full_range, primaries, transfer, matrix
+    return (sar, full_range, primaries, transfer, matrix), location
 
 
 def _h264_vui(bits: BitReader) -> Vui:
     """Clause E.1.1. A VUI that breaks off says what it said so far, as in FFmpeg."""
     fps: float | None = None
-    reorder: int | None = None
+    reorder = buffering = location = None
     signal: tuple[tuple[int, int] | None, int | None, int, int, int] = (None, None, 2, 2, 2)
     with suppress(OutOfBitsError):
-        signal = _signal_type(bits)
+        signal, location = _signal_type(bits)
         if bits.flag():
             fps = _frame_rate(bits, fields=2)
             bits.skip(1)
-        reorder = _h264_reorder(bits)
-    return Vui(*signal, fps, reorder)
+        reorder, buffering = _h264_reorder(bits)
+    return Vui(*signal, fps, reorder, 0, location, buffering)
 
 
-def _h264_reorder(bits: BitReader) -> int | None:
-    """max_num_reorder_frames, or None; from nal_hrd_parameters_present_flag on."""
+def _h264_reorder(bits: BitReader) -> tuple[int | None, int | None]:
+    """max_num_reorder_frames and max_dec_frame_buffering; from nal_hrd_parameters_present_flag on."""
     nal_hrd = bits.flag()
     if nal_hrd:
         _skip_h264_hrd(bits)
@@ -189,11 +199,14 @@ def _h264_reorder(bits: BitReader) -> int | None:
         _skip_h264_hrd(bits)
     bits.skip(2 if nal_hrd or vcl_hrd else 1)
     if not bits.flag():
-        return None
+        return None, None
     bits.skip(1)
     for _ in range(4):
         bits.ue()
-    return bits.bounded_ue(16)
+    reorder = bits.bounded_ue(16)
+    with suppress(OutOfBitsError):
+        return reorder, bits.ue()
+    return reorder, None
 
 
 def _frame_rate(bits: BitReader, fields: int) -> float | None:
@@ -228,6 +241,10 @@ class HevcSps(NamedTuple):
     height: int
     reorder_depth: int
     vui: Vui
+    crop: tuple[int, int] = (0, 0)
+    """columns and rows cut off at the left and the top"""
+    buffering: int = 0
+    """sps_max_dec_pic_buffering_minus1 of the highest sub-layer"""
 
 
 def parse_hevc_sps(nal_unit: bytes) -> HevcSps:
@@ -242,18 +259,19 @@ def parse_hevc_sps(nal_unit: bytes) -> HevcSps:
     if chroma == 3 and bits.flag():
         chroma = 0  # separate colour planes are coded as three monochrome pictures
     coded_width, coded_height = bits.bounded_ue(0xFFFF), bits.bounded_ue(0xFFFF)
-    width, height = coded_width, coded_height
+    width, height, crop = coded_width, coded_height, (0, 0)
     if bits.flag():
         unit_x, unit_y = (2 if chroma in (1, 2) else 1), (2 if chroma == 1 else 1)
-        width -= (bits.ue() + bits.ue()) * unit_x
-        height -= (bits.ue() + bits.ue()) * unit_y
+        left, right, top, bottom = (bits.ue() for _ in range(4))
+        crop = (left * unit_x, top * unit_y)
+        width, height = width - (left + right) * unit_x, height - (top + bottom) * unit_y
     if width <= 0 or height <= 0:
         raise OutOfBitsError
     depth = max(bits.bounded_ue(8), bits.bounded_ue(8)) + 8
     poc_bits = bits.bounded_ue(12) + 4
-    reorder = 0
+    buffering = reorder = 0
     for _ in range(max_sub_layers if bits.flag() else 1):
-        bits.ue()
+        buffering = bits.ue()
         reorder = bits.bounded_ue(16)
         bits.ue()
     vui = NO_VUI
@@ -261,7 +279,7 @@ def parse_hevc_sps(nal_unit: bytes) -> HevcSps:
         vui = _hevc_vui_of(bits, poc_bits)
     return HevcSps(
         sps_id, profile_idc, level_idc, interlaced_source, max_sub_layers, chroma, depth, coded_width, coded_height,
-        width, height, reorder, vui,
+        width, height, reorder, vui, crop, buffering,
     )  # fmt: skip
 
 
@@ -336,7 +354,7 @@ def _skip_hevc_reference_sets(bits: BitReader, count: int) -> None:
 
 def _hevc_vui(bits: BitReader) -> Vui:
     """Clause E.2.1 as far as the timing information."""
-    signal = _signal_type(bits)
+    signal, location = _signal_type(bits)
     bits.skip(1)
     field_seq = bits.flag()
     bits.skip(1)
@@ -344,7 +362,7 @@ def _hevc_vui(bits: BitReader) -> Vui:
         for _ in range(4):
             bits.ue()
     fps = _frame_rate(bits, fields=1) if bits.flag() else None
-    return Vui(*signal, fps, None, field_seq)
+    return Vui(*signal, fps, None, field_seq, location)
 
 
 def hevc_vps_frame_rate(nal_unit: bytes) -> float | None:

@@ -50,22 +50,24 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     codec, table = parsed.info.codec, parsed.table
     if parsed.keys_verified or not len(table) or codec in INTRA_ONLY or not is_understood(codec):
         return ()
-    doubts = _sync_doubts(parsed, table.flags & SampleFlag.KEY)
+    doubts = _sync_doubts(parsed)
     if parsed.method == "demux":
         doubts.append("demuxer_keys")
     if codec in ("h264", "hevc", "vvc"):
-        if bool((table.pts[1:] == table.pts[:-1]).any()):
+        all_differ = len(table) == table.num_frames and parsed.timing.num_duplicates == 0
+        if not all_differ and bool((table.pts[1:] == table.pts[:-1]).any()):
             doubts.append("duplicate_times")
     elif codec in ("vp8", "vp9") and _has_uneven_times(table.pts):
         doubts.append("uneven_times")
     return tuple(doubts)
 
 
-def _sync_doubts(parsed: ParsedVideo, keys: np.ndarray) -> list[str]:
-    count, rows = int(np.count_nonzero(keys)), len(keys)
+def _sync_doubts(parsed: ParsedVideo) -> list[str]:
+    keys, rows = parsed.table.key_rows, len(parsed.table)
+    count = len(keys)
     if count == 0:
         return ["no_sync"]
-    if not keys[0]:
+    if keys[0] != 0:
         return ["first_not_sync"]
     if count == rows > 1:
         return ["all_sync"]

@@ -185,9 +185,24 @@ def parse_vp9(frame: bytes) -> Vp9Header:
             _vp9_color(bits, profile)
         elif bits.u(24) != VP9_SYNC_CODE:
             raise OutOfBitsError
+    refresh = bits.u(8)
+    width, height = _vp9_own_size(bits, intra_only=intra_only)
     return Vp9Header(
-        profile=profile, intra_only=intra_only, shown=shown, error_resilient=error_resilient, refresh=bits.u(8)
-    )
+        profile=profile, intra_only=intra_only, shown=shown, error_resilient=error_resilient, refresh=refresh,
+        width=width, height=height,
+    )  # fmt: skip
+
+
+def _vp9_own_size(bits: BitReader, *, intra_only: bool) -> tuple[int, int]:
+    """The size that a frame which is no key frame states (6.2), or zeros: that of a reference, or cut off."""
+    try:
+        if not intra_only:
+            bits.skip(12)
+            if bits.flag() or bits.flag() or bits.flag():
+                return 0, 0
+        return bits.u(16) + 1, bits.u(16) + 1
+    except OutOfBitsError:
+        return 0, 0
 
 
 def _vp9_color(bits: BitReader, profile: int) -> tuple[int, int, int, tuple[int, int]]:

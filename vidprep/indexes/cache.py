@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 #: Raise when the files' layout changes.
-_LAYOUT = 1
+_LAYOUT = 2
 #: Column of rows.arrow: where a video's block starts in frames.bin (it ends where the next one starts).
 FRAMES_AT = "frames_at"
+_DIGEST_ROWS = 1 << 14
 #: What the fingerprint covers besides the frames.
 _FINGERPRINTED = ("uri", "status", "size_bytes", "mtime_ns", "etag", "time_base", "num_frames", "num_samples")
 
@@ -105,8 +106,9 @@ def _build(folder: Path, parts: Sequence[Path]) -> None:
     schema = _cache_schema()
     rows = pa.concat_tables(tables) if tables else schema.empty_table()
     rows = rows.cast(schema).unify_dictionaries().combine_chunks()
-    for column in _FINGERPRINTED:
-        digest.update(repr((column, rows[column].to_pylist())).encode(errors="surrogateescape"))
+    for first in range(0, rows.num_rows, _DIGEST_ROWS):  # a slice at a time: Python objects are large
+        some = rows.select(_FINGERPRINTED).slice(first, _DIGEST_ROWS)
+        digest.update(repr(list(some.to_pydict().items())).encode())
     with pa.OSFile(str(folder / "rows.arrow"), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
         for batch in rows.to_batches():
             writer.write_batch(batch)

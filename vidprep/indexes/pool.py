@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -28,8 +29,10 @@ WORKER_MODULE = "vidprep.indexes.worker"
 _POLL_SECONDS = 0.5
 #: A worker ends a slow file itself; only code that does not let it is killed, this much later.
 _GRACE_SECONDS = 5.0
-#: Deaths of a unit's worker outside any file, after which the run is given up.
+#: Deaths of workers outside any file with no unit done between them, after which the run is given up.
 _MAX_IDLE_DEATHS = 3
+#: How a process ends that somebody else ended (the kernel, for want of memory; an operator): says little of the file.
+_ENDED_BY_OTHERS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP}
 
 
 class Worker:
@@ -52,11 +55,13 @@ class Worker:
             os.close(beat_fd)
         self.connection = Connection(ours.detach())
         self.task: Any = None
+        self.suspects: frozenset[int] = frozenset()
+        """places of its task at which a worker was ended by others: one more such end there is the file's doing"""
         self._killed = False
 
-    def give(self, task: Any) -> None:
+    def give(self, task: Any, suspects: frozenset[int] = frozenset()) -> None:
         """Start a task."""
-        self.task = task
+        self.task, self.suspects = task, suspects
         with suppress(BrokenPipeError, ConnectionResetError):  # it died idle; `take` will see
             self.connection.send(task)
 
@@ -78,14 +83,15 @@ class Worker:
             self._killed = True
             self._process.kill()
 
-    def culprit(self) -> tuple[int, LimitError]:
-        """After its death: the place in the batch that it was reading (IDLE: none), and the error of that file."""
+    def culprit(self) -> tuple[int, LimitError, bool]:
+        """After its death: the place in the batch that it was reading (IDLE: none), that file's error, and its guilt."""
         status = self._process.wait()
         position, since = read_beat(self._beats)
         if since == 0:
             position = IDLE
-        error = LimitError("its time is up", reason=Reason.TIMEOUT) if self._killed else died(status)
-        return position, error
+        if self._killed:
+            return position, LimitError("its time is up", reason=Reason.TIMEOUT), True
+        return position, died(status), position in self.suspects or status not in _ENDED_BY_OTHERS
 
     def close(self) -> None:
         """End it."""
@@ -128,21 +134,27 @@ class Pool:
                 if outcome is None:
                     self._replace(worker, task)
                 else:
+                    self._idle_deaths = 0
                     yield task, outcome
             for worker in self._workers:
                 worker.kill_if_stuck()
 
     def _replace(self, worker: Worker, task: Any) -> None:
         """A new worker does the dead one's task again, without the file that killed it."""
-        position, error = worker.culprit()
+        position, error, is_guilty = worker.culprit()
+        suspects = worker.suspects
         if position == IDLE:
             self._idle_deaths += 1
             if self._idle_deaths > _MAX_IDLE_DEATHS:
                 raise error
+        elif is_guilty:
+            task = task._replace(known=task.known | {position: error})
+        else:
+            suspects |= {position}
         worker.close()
         fresh = Worker(self._module)
         self._workers[self._workers.index(worker)] = fresh
-        fresh.give(task if position == IDLE else task._replace(known=task.known | {position: error}))
+        fresh.give(task, suspects)
 
     def close(self) -> None:
         """End all workers."""

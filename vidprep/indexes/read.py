@@ -10,7 +10,7 @@ import zlib
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,12 @@ from vidprep.errors import IndexFormatError
 from vidprep.indexes.cache import FRAMES_AT, ensure_cache
 from vidprep.indexes.failed import read_failed
 from vidprep.indexes.frames import unpack
+from vidprep.indexes.mirror import bring_up, mirror_folder
 from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
 from vidprep.records import Identity, Timeline
+from vidprep.sources.open import is_remote
 from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
     The first opening on a host derives the memory-mapped cache from the parts; later ones, from any process, map it.
 
     Args:
-        path: the folder that `build_index` wrote.
+        path: the folder that `build_index` wrote; `s3://...` and `gs://...` are copied to local disk first.
         cache_dir: where the cache lies; by default `PATH.vidprep/cache`, or the user's cache folder where that
             cannot be written.
 
@@ -54,11 +56,16 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
         IndexFormatError: no parts there, a newer schema, or missing columns.
         OSError: the parts cannot be read, or the cache can be written nowhere.
     """
-    return Index(_open_store(os.path.realpath(path), None if cache_dir is None else os.path.realpath(cache_dir)))
+    where = os.fspath(path)
+    where = where if is_remote(where) else os.path.realpath(where)
+    return Index(_open_store(where, None if cache_dir is None else os.path.realpath(cache_dir)))
 
 
 def _open_store(path: str, cache_dir: str | None) -> Store:
     index = Path(path)
+    if is_remote(path):
+        index = mirror_folder(path, Path(cache_dir) if cache_dir else None)
+        bring_up(path, index)
     parts = [index] if index.is_file() else part_paths(index)
     if not parts:
         what = "holds no *.parquet parts" if index.is_dir() else "no such index"
@@ -79,21 +86,30 @@ class Store:
         self.fingerprint = str(json.loads((cache / "meta.json").read_text())["fingerprint"])
         with pa.memory_map(str(cache / "rows.arrow")) as source:
             self.table = pa.ipc.open_file(source).read_all()
-        self._starts = self._column(FRAMES_AT).to_numpy() if len(self) else np.zeros(0, np.int64)
+        self._starts = self.array(FRAMES_AT).to_numpy()
         self._frames = _map(cache / "frames.bin")
         self._getters: dict[str, Callable[[int], Any]] = {}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def _column(self, name: str) -> pa.Array:
-        return self.table[name].chunk(0)
+    def array(self, name: str) -> pa.Array:
+        """A column."""
+        return self.table[name].chunk(0) if len(self) else pa.array([], self.table.schema.field(name).type)
+
+    def mask(self, expression: pc.Expression) -> npt.NDArray[np.bool_]:
+        """Bool per row: the expression holds."""
+        table = self.table.append_column("row", pa.array(np.arange(len(self))))
+        rows = dataset.dataset(table).scanner(columns=["row"], filter=expression).to_table()["row"].to_numpy()
+        keep = np.zeros(len(self), bool)
+        keep[rows] = True
+        return keep
 
     def get(self, name: str, row: int) -> Any:
         """One value as a Python object, null as None."""
         getter = self._getters.get(name)
         if getter is None:
-            getter = self._getters[name] = _getter(self._column(name))
+            getter = self._getters[name] = _getter(self.array(name))
         return getter(row)
 
     def samples(self, row: int) -> SampleTable:
@@ -260,12 +276,17 @@ class Index:
         Raises:
             ValueError: no such column.
         """
-        terms = [] if expression is None else [expression]
+        terms: list[Any] = [] if expression is None else [expression]
         terms += [_condition(name, value) for name, value in conditions.items()]
-        view = self
+        return self.narrowed(terms) if terms else self
+
+    def narrowed(self, terms: Sequence[Any]) -> Index:
+        """The view that is left by expressions and conditions."""
+        keep = np.ones(len(self._store), bool)
         for term in terms:
-            view = Index(view._store, view._select(term), (*view._filters, term))
-        return view
+            keep &= term.mask(self._store) if isinstance(term, Condition | Without) else self._store.mask(term)
+        rows = np.flatnonzero(keep) if self._rows is None else self._rows[keep[self._rows]]
+        return Index(self._store, rows, (*self._filters, *terms))
 
     def without(self, failures: str | os.PathLike[str] | Iterable[str]) -> Index:
         """The videos that are not known to be bad.
@@ -279,19 +300,7 @@ class Index:
         """
         is_path = isinstance(failures, (str, os.PathLike))
         uris = read_failed(failures) if is_path else frozenset(failures)  # type: ignore[arg-type]  # as is_path says
-        term = Without(uris)
-        return Index(self._store, self._select(term), (*self._filters, term))
-
-    def _select(self, expression: pc.Expression | Without) -> Rows:
-        if isinstance(expression, Without):
-            here = np.arange(len(self._store)) if self._rows is None else self._rows
-            return expression.rows(self._store, here)
-        table = self._store.table
-        scanner = dataset.dataset(table.append_column("row", pa.array(np.arange(len(table))))).scanner(
-            columns=["row"], filter=expression
-        )
-        rows: Rows = np.sort(scanner.to_table()["row"].to_numpy())
-        return rows if self._rows is None else np.intersect1d(self._rows, rows, assume_unique=True)
+        return self.narrowed([Without(uris)])
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One value for each video; null is NaN in numbers, None in text."""
@@ -307,6 +316,44 @@ class Index:
         return table if self._rows is None else table.take(pa.array(self._rows))
 
 
+class Condition(NamedTuple):
+    """One comparison of a column; kernels over mapped memory, words by their codes."""
+
+    column: str
+    compare: str
+    """"min", "max" (both inclusive) or "in" """
+    value: Any
+    """for "in": a sorted tuple, with None first for null"""
+
+    def mask(self, store: Store) -> npt.NDArray[np.bool_]:
+        """Bool per row of the store; null never compares."""
+        array = store.array(self.column)
+        if self.compare != "in":
+            kernel = pc.greater_equal if self.compare == "min" else pc.less_equal
+            return _mask(kernel(array, self.value))
+        values = [value for value in self.value if value is not None]
+        null = _mask(array.is_null()) if len(values) < len(self.value) else np.zeros(len(array), bool)
+        if pa.types.is_dictionary(array.type):
+            codes = pc.index_in(pa.array(values, array.type.value_type), array.dictionary)
+            return null | _mask(pc.is_in(array.indices, codes.drop_null()))
+        return null | _mask(pc.is_in(array, pa.array(values, array.type)))
+
+
+def _mask(found: pa.Array) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _condition(name: str, value: Any) -> Condition:
+    for compare in ("min", "max"):
+        if name.startswith(f"{compare}_"):
+            bare = name.removeprefix(f"{compare}_")
+            return Condition(_check_name(_SHORT.get(bare, bare)), compare, value)
+    many = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    null = [None] if None in many else []
+    return Condition(_check_name(name), "in", (*null, *sorted(one for one in many if one is not None)))
+
+
 class Without:
     """The filter that leaves videos out by name."""
 
@@ -317,36 +364,22 @@ class Without:
         names = b"\0".join(sorted(os.fsencode(uri) for uri in self.uris))
         return f"without {hashlib.blake2b(names, digest_size=16).hexdigest()}"
 
-    def rows(self, store: Store, rows: Rows) -> Rows:
-        """Those of the rows whose video is not named."""
-        names = pa.array(
-            [os.fsencode(uri).decode("utf-8", "backslashreplace") for uri in sorted(self.uris)], pa.string()
-        )
-        maybe = pc.is_in(store.table["uri"], value_set=names).to_numpy()[rows]
-        named = [row for row in rows[maybe].tolist() if VideoRow(store, row).uri in self.uris]
-        return np.setdiff1d(rows, np.array(named, np.int64), assume_unique=True)
+    def mask(self, store: Store) -> npt.NDArray[np.bool_]:
+        """Bool per row of the store: the video is not named."""
+        shown = [os.fsencode(uri).decode("utf-8", "backslashreplace") for uri in sorted(self.uris)]
+        keep = np.ones(len(store), bool)
+        for row in np.flatnonzero(_mask(pc.is_in(store.array("uri"), pa.array(shown, pa.string())))).tolist():
+            keep[row] = VideoRow(store, row).uri not in self.uris  # what is shown alike may differ in its bytes
+        return keep
 
 
-def _text(expression: pc.Expression | Without) -> str:
+def _text(expression: Any) -> str:
     """The filter in words that differ where filters do."""
     text = str(expression)
-    if "..." not in text:
+    if isinstance(expression, Condition | Without) or "..." not in text:
         return text
     serialised: pa.Buffer = expression.__reduce__()[1][0]  # pyarrow's words leave out the middle
     return f"{text} {zlib.crc32(serialised)}"
-
-
-def _condition(name: str, value: Any) -> pc.Expression:
-    for prefix, compare in (("min_", pc.Expression.__ge__), ("max_", pc.Expression.__le__)):
-        if name.startswith(prefix):
-            bare = name.removeprefix(prefix)
-            return compare(pc.field(_check_name(_SHORT.get(bare, bare))), value)
-    field = pc.field(_check_name(name))
-    if value is None:
-        return field.is_null()
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return field.isin(sorted(value))
-    return field == value
 
 
 def _check_name(name: str) -> str:
@@ -356,11 +389,8 @@ def _check_name(name: str) -> str:
 
 
 def _reopen(path: str, cache_dir: str | None, fingerprint: str, filters: tuple[Any, ...]) -> Index:
-    view = Index(_same_store(path, cache_dir, fingerprint))
-    for expression in filters:
-        is_names = isinstance(expression, Without)
-        view = view.without(expression.uris) if is_names else view.where(expression)
-    return view
+    whole = Index(_same_store(path, cache_dir, fingerprint))
+    return whole.narrowed(filters) if filters else whole
 
 
 def _reopen_row(path: str, cache_dir: str | None, fingerprint: str, number: int) -> VideoRow:

@@ -42,7 +42,12 @@ CUBIC_A = -0.6
 HORIZONTAL_LIMIT = 256 - 1 / 128
 
 #: Chroma siting along an axis, in chroma samples from the edge of the picture.
-CENTRE, FIRST_PIXEL = 0.5, 0.25
+CENTRE, FIRST_PIXEL, LAST_PIXEL = 0.5, 0.25, 0.75
+#: Chroma sample location types (ITU-T H.264 and H.265, figure E-1) → horizontally, vertically.
+CHROMA_LOCATIONS: dict[int | None, tuple[float, float]] = {
+    0: (FIRST_PIXEL, CENTRE), 1: (CENTRE, CENTRE), 2: (FIRST_PIXEL, FIRST_PIXEL), 3: (CENTRE, FIRST_PIXEL),
+    4: (FIRST_PIXEL, LAST_PIXEL), 5: (CENTRE, LAST_PIXEL),
+}  # fmt: skip
 #: Codecs whose pictures FFmpeg takes to be sited left (ITU-T H.273, chroma sample location type 0: horizontally at the
 #: first pixel, vertically between) where the stream says nothing else; of other codecs it knows nothing, and swscale
 #: then takes the centre.
@@ -90,9 +95,16 @@ def conversion_of(info: StreamInfo) -> Conversion:
     return conversion(info.colour_matrix, info.colour_range or ("full" if is_full else None))
 
 
-def horizontal_siting(info: StreamInfo) -> float:
-    """Where the first chroma sample of a line lies, for `upsample_taps`; vertically it is always CENTRE."""
-    return FIRST_PIXEL if info.codec in LEFT_SITED_CODECS else CENTRE
+def chroma_siting(info: StreamInfo, location: int | None = None) -> tuple[float, float]:
+    """Where the first chroma sample lies horizontally and vertically, for `upsample_taps`.
+
+    Args:
+        info: the stream; its codec decides where it states no location.
+        location: chroma sample location type of H.264 and HEVC (figure E-1); None = not stated.
+    """
+    if location in CHROMA_LOCATIONS:
+        return CHROMA_LOCATIONS[location]
+    return (FIRST_PIXEL if info.codec in LEFT_SITED_CODECS else CENTRE), CENTRE
 
 
 def _keys_cubic(distance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.nal_pictures import hevc_sets
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
+from vidprep.loaders.references import first_gap
 from vidprep.records import SampleFlag
 from vidprep.sources import open_source
 
@@ -159,7 +162,9 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         _check_payloads(video.table, plan, payloads)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
-    return _assembled(video, plan, payloads, reader)
+    cut = _assembled(video, plan, payloads, reader)
+    _check_references(cut, plan)
+    return cut
 
 
 def open_indexed(video: VideoLike) -> Source:
@@ -377,6 +382,15 @@ def _check_payloads(table: SampleTable, plan: CutPlan, payloads: list[bytes]) ->
             raise _row_error(plan, row, f"coded sample {row} fails its checksum: the file's bytes changed")
 
 
+def _check_references(cut: Cut, plan: CutPlan) -> None:
+    """Raise DecodeError where the samples themselves say that a picture they refer to is not among them."""
+    for segment in cut.segments:
+        row = first_gap(cut.info, segment)
+        if row is not None and row not in cut.leading_rows:
+            error = _row_error(plan, row, f"reference pictures are missing before coded sample {row}")
+            raise DecodeError(error.message, uri=cut.uri, frame_index=error.frame_index)
+
+
 def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
     """An error at `row`, named after the first wanted frame that a decoder would give after meeting it."""
     later = plan.frames[plan.frame_rows >= row]
@@ -433,8 +447,15 @@ def _unreferenced_test(info: StreamInfo) -> Callable[[bytes], bool]:
     """A function that tells whether no other picture refers to that of a sample.
 
     Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
-    7.4.1). With fields a sample may be half a wanted frame.
+    7.4.1). With fields a sample may be half a wanted frame. HEVC says so in the first two bytes (ITU-T H.265, 7.4.2.2)
+    where all its sequences have the same number of sub-layers. VP9 never does: `sample_facts` says why.
     """
+    if info.codec == "vp9":
+        return lambda _: False
+    if info.codec == "hevc" and info.nal_length_size == 4:
+        sub_layers = set(hevc_sets(info.codec_config).max_sub_layers.values())
+        if len(sub_layers) == 1:
+            return partial(_is_unreferenced_hevc, sub_layers=sub_layers.pop())
     if info.codec == "h264" and info.nal_length_size == 4 and info.interlaced is False:
         return _is_unreferenced_h264
     return lambda payload: sample_facts(info, payload).disposable is True
@@ -453,11 +474,26 @@ def _is_unreferenced_h264(payload: bytes) -> bool:
     return False
 
 
+def _is_unreferenced_hevc(payload: bytes, *, sub_layers: int) -> bool:
+    """As of H.264: an even type up to 14, in the highest sub-layer; parameter sets are types 32 to 34."""
+    at = 4
+    while at + 2 < len(payload):
+        kind, layer = payload[at] >> 1 & 0x3F, (payload[at] & 1) << 5 | payload[at + 1] >> 3
+        if layer == 0 and 32 <= kind <= 34:
+            return False
+        if layer == 0 and kind < 32:
+            return kind <= 14 and kind % 2 == 0 and payload[at + 1] & 7 == sub_layers
+        at += int.from_bytes(payload[at - 4 : at], "big") + 4
+    return False
+
+
 def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
     """Unwanted rows that are shown before the key row that their segment starts from.
 
     Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
     """
+    if table.order is not None:  # times jump back: they do not tell what is shown before what
+        return plan.rows[:0]
     starts = plan.segments[:, 0]
     segment = np.searchsorted(starts, plan.rows, side="right") - 1
     leading = table.pts[plan.rows] < table.pts[starts][segment]

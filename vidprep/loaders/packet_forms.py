@@ -37,7 +37,21 @@ def annexb(data: bytes, length_size: int) -> bytes:
         return data
     if int.from_bytes(data[:length_size], "big") == len(data) - length_size > 0:  # one unit, as most samples are
         return START_CODE + data[length_size:]
+    if length_size == len(START_CODE):
+        return _annexb_in_place(bytearray(data))
     return b"".join(part for unit in nal_units(memoryview(data), length_size) for part in (START_CODE, unit))
+
+
+def _annexb_in_place(data: bytearray) -> bytes:
+    """Four-byte lengths overwritten: pictures of many slices have many."""
+    at, end = 0, len(data)
+    while at < end:
+        unit = int.from_bytes(data[at : at + 4], "big")
+        data[at : at + 4] = START_CODE
+        at += 4 + unit
+    if at > end:
+        raise ValueError(f"a NAL unit runs {at - end} bytes past the end of its sample")
+    return bytes(data)
 
 
 def nal_units(data: Data, length_size: int) -> Iterator[Data]:
@@ -103,10 +117,11 @@ def nal_length_size(info: StreamInfo) -> int:
 def parameter_set_units(info: StreamInfo, first_sample: bytes) -> list[bytes]:
     """Parameter sets from the configuration, or else from the first sample."""
     units = configuration_units(info) or annexb_units(first_sample, nal_length_size(info))
-    return [unit for unit in units if _is_parameter_set(info.codec, unit[0])]
+    return [unit for unit in units if is_parameter_set(info.codec, unit[0])]
 
 
-def _is_parameter_set(codec: str, first_byte: int) -> bool:
+def is_parameter_set(codec: str, first_byte: int) -> bool:
+    """Whether the NAL unit that starts with this byte is a VPS, SPS or PPS of H.264 or HEVC."""
     return first_byte & 0x1F in (7, 8) if codec == "h264" else first_byte >> 1 & 0x3F in (32, 33, 34)
 
 

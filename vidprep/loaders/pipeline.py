@@ -92,9 +92,21 @@ class ClipPipeline:
         Args:
             clips: uint8 (F, H, W, 3) each: numpy on the CPU, torch CUDA tensors on a GPU.
         """
+        if self.device != "cpu":
+            _bind_context(self.device)
         self._pipe.feed_input(_INPUT, list(clips))
         (batch,) = self._pipe.run()
         return batch
+
+
+def _bind_context(device: str) -> None:
+    """Make the GPU's context current in this thread: DALI takes input by driver calls, which need one.
+
+    A CUDA runtime call does it; setting the device does not where it is the default one.
+    """
+    import torch
+
+    torch.cuda.current_stream(device).query()
 
 
 def import_dali() -> Any:

@@ -63,14 +63,14 @@ def bars(title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]
             axes.bar_label(drawn, [f"{value:,.0f}" if value else "" for value in values], padding=3, fontsize=8)
         axes.set_yticks(places, [_ascii(label) for label in labels])
         axes.tick_params(axis="y", length=0)
-        axes.invert_yaxis()
-        axes.margins(x=0.16, y=0.02)
+        axes.margins(x=0.16)
+        axes.set_ylim(len(labels) - 0.5, -0.5)
         axes.spines["bottom"].set_visible(False)
         axes.set_xticks([])
         if len(series) > 1:
-            axes.legend(frameon=False, fontsize=8, loc="lower right")
+            axes.legend(frameon=False, fontsize=8, ncols=len(series), loc="lower right", bbox_to_anchor=(1.0, 1.0))
 
-    return plot(title, draw, size=(4.8, 0.5 + (0.14 + 0.13 * len(series)) * max(len(labels), 2)))
+    return plot(title, draw, size=(4.8, 0.15 + 0.22 * (len(series) - 1) + (0.12 + 0.13 * len(series)) * len(labels)))
 
 
 def draw_steps(title: str, unit: str, x: npt.ArrayLike, y: npt.ArrayLike) -> Callable[[Any], None]:
@@ -105,10 +105,11 @@ def draw_pictures(
     width = max(min(320 / max(len(x), 1), 6.0), 0.6)
 
     def draw(axes: Any) -> None:
-        for letter, colour in PICTURES.items():
+        for depth, (letter, colour) in enumerate(PICTURES.items()):
             mask = letters == letter
             if mask.any():
-                axes.vlines(x[mask], 0, heights[mask], colors=colour, linewidth=width, label=_NAMES[letter])
+                told = {"label": _NAMES[letter], "zorder": 3 - depth / 10}  # key pictures in front
+                axes.vlines(x[mask], 0, heights[mask], colors=colour, linewidth=width, **told)
         _finish(axes, title, unit)
         axes.set_ylim(bottom=0)
         axes.legend(frameon=False, fontsize=8, ncols=len(PICTURES), loc="upper right", bbox_to_anchor=(1.0, 1.16))

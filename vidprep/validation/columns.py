@@ -75,10 +75,9 @@ class Columns:
     def findings(self, check: str, rules: Rules, places: Any, messages: Sequence[str], **more: Any) -> pa.Table:
         """Findings of one check at these places."""
         at = pa.array(places)
-        names = [self.table[name].take(at).combine_chunks() for name in ("uri", "uri_bytes")]
-        return findings_table(
-            check, rules.severities[check], np.asarray(places) + self.first_row, *names, messages, **more
-        )
+        uri, raw = (self.table[name].take(at).combine_chunks() for name in ("uri", "uri_bytes"))
+        rows = np.asarray(places) + self.first_row
+        return findings_table(check, rules.severities[check], rows, uri, raw, messages, **more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,8 +196,9 @@ class _Look:
             left = frames[frames > seen]
             if not len(left):
                 return left
-            bad = error.frame_index if error.frame_index in left.tolist() else int(left[0])
-            return self._after_failure(left, int(bad), error.message)
+            named = error.frame_index
+            bad = named if named is not None and named in left.tolist() else int(left[0])
+            return self._after_failure(left, bad, error.message)
         except MediaError as error:
             self._found.findings.append(_of_error(error))
         return frames[:0]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from vidprep.timebase import IntArray
     from vidprep.validation.rules import Rules
 
 __all__ = ["SCHEMA", "Finding", "Store", "findings_table"]
@@ -57,7 +58,7 @@ class Finding:
 def findings_table(
     check: str,
     severity: str,
-    rows: Sequence[int],
+    rows: Sequence[int] | IntArray,
     videos: pa.Array,
     video_bytes: pa.Array,
     messages: Sequence[str],

@@ -47,7 +47,7 @@ class ProgressFile:
 
     def __iter__(self) -> Iterator[tuple[int, Examined]]:
         """(row, what became of it), by row."""
-        for _row, at in sorted(self._places.items()):
+        for _, at in sorted(self._places.items()):
             self._file.seek(at)
             values = json.loads(self._file.readline())
             yield values.pop("row"), Examined.from_dict(values)

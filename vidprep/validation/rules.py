@@ -88,6 +88,11 @@ def parse_rules(text: str) -> Rules:
     """
     tables = tomllib.loads(text)
     _check_names("the rules file", tables, ("disable", "only", "severity", "thresholds", "require"))
+    for name, value in tables.items():
+        kind = "list" if name in ("disable", "only") else "table"
+        is_right = isinstance(value, {"list": list, "table": dict}[kind])
+        if not is_right:
+            raise ValueError(f"{name} is a {kind}, not {value!r}")
     return Rules(
         severities=_severities(tables.get("disable", []), tables.get("only"), tables.get("severity", {})),
         thresholds=_thresholds(tables.get("thresholds", {})),

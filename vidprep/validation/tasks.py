@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.errors import LimitError, MediaError, Reason
 from vidprep.indexes import open_index
-from vidprep.indexes.worker import IDLE, limits
+from vidprep.indexes.worker import IDLE, address_space_bytes, limits
 from vidprep.validation.examine import Examined, examine
 from vidprep.validation.findings import Finding
 
@@ -28,7 +28,7 @@ class Task(NamedTuple):
     """Some videos to be decoded."""
 
     unit: int
-    index: str
+    index_path: str
     rows: list[int]
     examine: Options
     rules: Rules
@@ -54,7 +54,7 @@ def examine_batch(task: Task, decode: Decode, beat: Callable[[int], None]) -> Ou
         decode: gives their pictures.
         beat: told the place of each video before it is decoded, and IDLE after it.
     """
-    index = _index(task.index)
+    index = _index(task.index_path)
     examined = []
     for place, row in enumerate(task.rows):
         beat(place)
@@ -66,7 +66,7 @@ def examine_batch(task: Task, decode: Decode, beat: Callable[[int], None]) -> Ou
 
 def _examined(index: Index, row: int, task: Task, decode: Decode) -> Examined:
     try:
-        with limits(task.options):
+        with limits(task.options.timeout_seconds, address_space_bytes() + task.options.memory_bytes):
             return examine(index[row], row, task.examine, task.rules, decode)
     except MediaError as error:
         return _of_error(error)

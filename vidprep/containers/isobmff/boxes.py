@@ -90,24 +90,30 @@ def top_boxes(window: Window) -> Iterator[TopBox]:
 def children(data: bytes, start: int, end: int) -> Boxes:
     """Boxes in data[start:end] by type. One that overruns is cut at `end`; one that is too small ends the walk."""
     found: Boxes = {}
-    position = start
-    while position + 8 <= end:
-        size, kind = _header(data, position)
-        body = position + 8
-        if size < 8:
-            if size == 1 and body + 8 <= end:
-                size, body = u64(data, body)[0], body + 8
-            elif size == 0:
-                size = end - position
-            if size < body - position:
-                break
-        position += size
-        span = (body, position if position < end else end)
-        if kind in found:
-            found[kind].append(span)
+    while start + 8 <= end:
+        size, kind = _header(data, start)
+        if size >= 8:
+            body = start + 8
         else:
-            found[kind] = [span]
+            size, body = _unusual_size(data, start, size, end)
+            if size < 8:
+                break
+        start += size
+        if kind in found:
+            found[kind].append((body, start if start < end else end))
+        else:
+            found[kind] = [(body, start if start < end else end)]
     return found
+
+
+def _unusual_size(data: bytes, start: int, size: int, end: int) -> tuple[int, int]:
+    """Size of a box with a 64-bit size (1) or one that goes to the end (0), and its body's place; 0 if neither."""
+    if size == 0:
+        return end - start, start + 8
+    if size == 1 and start + 16 <= end:
+        size = u64(data, start + 8)[0]
+        return (size if size >= 16 else 0), start + 16
+    return 0, start + 8
 
 
 def path(data: bytes, span: Span, *kinds: bytes) -> Boxes:

@@ -109,8 +109,8 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
     if len(cuts) == 1 and cuts[0].inside is None:
         cut = cuts[0]
         return Rows(
-            sample=slice(cut.first, cut.stop),
-            pts=cut.pts - shift if shift else cut.pts,
+            sample=slice(cut.first, None if cut.stop == len(samples) else cut.stop),
+            pts=np.subtract(cut.pts, shift, out=None if cut.pts is samples.dts else cut.pts) if shift else cut.pts,
             flags=flags[cut.first : cut.stop] | _SHOWN,
         )
     return Rows(
@@ -175,8 +175,8 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     begin = edit.media_time
     if edit.rate == 0:
         return _dwell(samples, pts, begin, start)
-    earliest = int(pts.min())
-    if earliest >= begin and int(pts.max()) < end:
+    earliest = pts.item(pts.argmin())
+    if earliest >= begin and pts.item(pts.argmax()) < end:
         return _Cut(0, len(pts), pts + start if start else pts, None, earliest + start)
     first = _covering_key(samples, pts, begin)
     inside = (pts[first:] >= begin) & (pts[first:] < end)

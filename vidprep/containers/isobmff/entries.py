@@ -31,9 +31,9 @@ class Colour:
     transfer: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """One sample description of a video track."""
+    """One sample description of a video track. Compared by identity: equal bytes give the same one."""
 
     fourcc: bytes
     codec: str | None

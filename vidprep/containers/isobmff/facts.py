@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from vidprep.containers.isobmff.entries import Entry
     from vidprep.containers.isobmff.tracks import Movie, Track
 
-_facts_of = lru_cache(maxsize=512)(codec_facts)
-
 
 class Totals(NamedTuple):
     """What the sample tables say of the whole track."""
@@ -27,32 +25,40 @@ class Totals(NamedTuple):
     header_num_frames: int | None
 
 
-@lru_cache(maxsize=256)
-def time_base(timescale: int) -> Fraction:
-    """Seconds per tick."""
-    return Fraction(1, timescale)
-
-
 def stream_info(
     movie: Movie, track: Track, others: list[Track], entry: Entry, brand: bytes, timescale: int, totals: Totals
 ) -> StreamInfo:
     """Facts of the film."""
+    has_audio, audio_seconds = _audio(movie)
+    info = object.__new__(StreamInfo)  # 40 fields set one by one would take as long as reading the boxes
+    info.__dict__.update(
+        _common_info(entry, geometry(movie, track), brand[:3], timescale).__dict__,
+        stream_index=track.stream_index,
+        track_id=track.track_id,
+        last_duration_ticks=totals.last_duration_ticks,
+        header_num_frames=totals.header_num_frames,
+        has_audio=has_audio,
+        audio_duration_seconds=audio_seconds,
+        other_streams=describe(movie, others) if others or movie.covers else (),
+    )
+    return info
+
+
+@lru_cache(maxsize=512)
+def _common_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> StreamInfo:
+    """What files of one source have in common."""
     codec = entry.codec or ""
-    facts = _facts_of(codec, entry.facts_config)
-    place = geometry(movie, track)
+    facts = codec_facts(codec, entry.facts_config)
     width, height = facts.width or entry.width or place.width, facts.height or entry.height or place.height
     sar = _aspect(place, entry, facts)
     display = _display_size(width, height, sar, place.rotation)
     colour = entry.colour
-    has_audio, audio_seconds = _audio(movie)
     return StreamInfo(
-        container=CONTAINER_BY_BRAND.get(brand[:3], "mp4" if brand else "mov"),
+        container=CONTAINER_BY_BRAND.get(brand, "mp4" if brand else "mov"),
         codec=codec,
         codec_tag=entry.fourcc.decode("latin-1"),
         codec_config=entry.config,
         nal_length_size=facts.nal_length_size,
-        stream_index=track.stream_index,
-        track_id=track.track_id,
         width=width,
         height=height,
         coded_width=facts.coded_width or width,
@@ -71,15 +77,10 @@ def stream_info(
         colour_range=facts.colour_range or colour.range,
         colour_primaries=facts.colour_primaries or colour.primaries,
         colour_transfer=facts.colour_transfer or colour.transfer,
-        time_base=time_base(timescale),
-        last_duration_ticks=totals.last_duration_ticks,
-        header_num_frames=totals.header_num_frames,
+        time_base=Fraction(1, timescale),
         header_fps=facts.header_fps,
         reorder_depth=facts.reorder_depth,
         nvdec=facts.nvdec,
-        has_audio=has_audio,
-        audio_duration_seconds=audio_seconds,
-        other_streams=describe(movie, others) if others or movie.covers else (),
     )
 
 

@@ -54,6 +54,15 @@ def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
     """Rows of a sample table, edit list applied."""
     rows = apply_edits(samples, edits, notes)
     at = rows.sample
+    if isinstance(at, slice) and at.stop is None and not at.start:  # every sample once
+        return RowTable(
+            offset=samples.offset,
+            size=samples.size,
+            pts=rows.pts,
+            flags=rows.flags,
+            duration=samples.duration,
+            entry=samples.entry,
+        )
     return RowTable(
         offset=samples.offset[at],
         size=samples.size[at],
@@ -98,14 +107,16 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     """
     if len(rows) == 0:
         return rows
-    if not rows.size.all():
+    if np.count_nonzero(rows.size) < len(rows):
         rows = rows.take(rows.size > 0)
         if len(rows) == 0:
             return rows
-    if int(rows.offset.min()) >= 0 and int(rows.offset.max()) + int(rows.size.max()) <= size_bytes:
+    offset, size = rows.offset, rows.size
+    nowhere = offset.item(offset.argmin()) < 0
+    if not nowhere and offset.item(offset.argmax()) + size.item(size.argmax()) <= size_bytes:
         return rows
-    ends = rows.offset + rows.size
-    if int(rows.offset.min()) >= 0 and int(ends.max()) <= size_bytes:
+    ends = offset + size
+    if not nowhere and 0 <= ends.item(ends.view(np.uint64).argmax()) <= size_bytes:
         return rows
     missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
     first = int(np.argmax(missing))

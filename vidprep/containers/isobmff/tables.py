@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_COMPOSITION_OFFSET = 1 << 28
 #: Warnings of one buffer that are kept.
 MAX_FINDINGS = 64
+#: Up to this many runs are expanded one by one.
+_FEW_RUNS = 8
 #: A time step with the top bit set: 2^31 ticks or more.
 IMPLAUSIBLE_STEP = 1 << 31
 
@@ -87,21 +89,22 @@ def read_samples(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> Sam
     Raises:
         MalformedContainerError: there are samples, but no table of times or places.
     """
-    sizes, claimed = _sizes(data, stbl, size_bytes, notes)
-    offsets, entry = _places(data, stbl, sizes, notes)
+    tables = _convert(data, stbl, notes)
+    sizes, claimed = _sizes(data, stbl, tables, size_bytes, notes)
+    offsets, entry = _places(data, stbl, tables, sizes, notes)
     n = len(offsets)
     if n < len(sizes):
         notes.add(f"the chunk tables place {n} of {len(sizes)} samples", _where(stbl, b"stsc"))
         sizes = sizes[:n]
-    dts, duration = _decode_times(data, stbl, n, notes)
+    dts, duration = _decode_times(stbl, tables, n, notes)
     return Samples(
         offset=offsets,
         size=sizes,
         dts=dts,
         duration=duration,
-        composition=_composition(data, stbl, n, notes),
-        key=_keys(data, stbl, n, notes),
-        disposable=_disposable(data, stbl, n),
+        composition=_composition(stbl, tables, n, notes) if b"ctts" in tables and n else None,
+        key=_keys(data, stbl, tables, n, notes) if b"stss" in stbl else None,
+        disposable=_disposable(data, stbl, n) if b"sdtp" in stbl else None,
         entry=entry,
         claimed=claimed,
     )
@@ -111,41 +114,81 @@ def _where(stbl: Boxes, kind: bytes) -> int | None:
     return stbl[kind][0][0] if kind in stbl else None
 
 
-def _records(
-    data: bytes, span: Span, dtype: str, fields: int, name: str, notes: Notes, skip: int = 4
-) -> npt.NDArray[Any]:
-    """The records after a full box's entry count, at most as many as the box holds.
+#: Types of a box's numbers by their width in bytes: numpy parses a text anew each time.
+_UNSIGNED = {width: np.dtype(f">u{width}") for width in (1, 2, 4, 8)}
+_U32, _U64 = _UNSIGNED[4], _UNSIGNED[8]
+_Tables = dict[bytes, "npt.NDArray[Any]"]
+#: Tables of 32-bit numbers: numbers in a record, and bytes before the count of records.
+_WORD_TABLES = {b"stsz": (1, 8), b"stco": (1, 4), b"stsc": (3, 4), b"stts": (2, 4), b"ctts": (2, 4), b"stss": (1, 4),
+                b"stps": (1, 4)}  # fmt: skip
+#: Tables shorter than this are converted together.
+_SMALL_BYTES = 1 << 16
+_INT64 = np.dtype(np.int64)
+_NOTHING = np.zeros(0, np.int64)
 
-    Array [count, fields], or [count] of one field.
+
+def _convert(data: bytes, stbl: Boxes, notes: Notes) -> _Tables:
+    """The numbers of every table of 32-bit numbers, unsigned, records one after the other.
+
+    Small tables are converted in one go: ten numbers cost numpy what a thousand do. Large ones are left as they stand
+    (big-endian), so that only the columns that are needed are copied.
     """
+    tables: _Tables = {}
+    small: list[tuple[bytes, bytes]] = []
+    for kind, (fields, skip) in _WORD_TABLES.items():
+        if kind not in stbl:
+            continue
+        first, count = _extent(data, stbl[kind][0], 4 * fields, kind, notes, skip)
+        if count * fields < _SMALL_BYTES // 4:
+            small.append((kind, data[first : first + 4 * count * fields]))
+        else:
+            tables[kind] = np.ndarray(count * fields, _U32, data, first)
+    together = np.frombuffer(b"".join([body for _, body in small]), _U32).astype(np.int64)
+    at = 0
+    for kind, body in small:
+        tables[kind] = together[at : at + len(body) // 4]
+        at += len(body) // 4
+    return tables
+
+
+def _int64(numbers: npt.NDArray[Any]) -> IntArray:
+    return numbers if numbers.dtype is _INT64 else numbers.astype(np.int64)
+
+
+def _extent(data: bytes, span: Span, width: int, kind: bytes, notes: Notes, skip: int = 4) -> tuple[int, int]:
+    """Where the records after a full box's entry count start, and how many there are: never more than it holds."""
     start, end = span
     first = start + skip + 4
     if first > end:
-        notes.add(f"{name} has no entry count", start)
-        return np.zeros((0, fields) if fields > 1 else 0, dtype)
-    count = u32(data, start + skip)[0]
-    width = fields * int(dtype[2])
+        notes.add(f"{kind.decode()} has no entry count", start)
+        return start, 0
+    count: int = u32(data, start + skip)[0]
     if count * width > end - first:
         held = (end - first) // width
-        notes.add(f"{name} claims {count} entries and holds {held}", start)
+        notes.add(f"{kind.decode()} claims {count} entries and holds {held}", start)
         count = held
-    flat = np.frombuffer(data, dtype, count * fields, first)
-    return flat if fields == 1 else flat.reshape(count, fields)
+    return first, count
 
 
-def _sizes(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> tuple[IntArray, int]:
+def _records(data: bytes, span: Span, dtype: np.dtype[Any], kind: bytes, notes: Notes, skip: int = 4) -> IntArray:
+    """The numbers of a table of another width than 32 bits."""
+    first, count = _extent(data, span, dtype.itemsize, kind, notes, skip)
+    return np.ndarray(count, dtype, data, first).astype(np.int64)
+
+
+def _sizes(data: bytes, stbl: Boxes, tables: _Tables, size_bytes: int, notes: Notes) -> tuple[IntArray, int]:
     if b"stsz" in stbl:
         span = stbl[b"stsz"][0]
         if span[1] - span[0] >= 12:
             constant, claimed = u32(data, span[0] + 4)[0], u32(data, span[0] + 8)[0]
-            if constant:
-                return _constant_sizes(constant, claimed, size_bytes, span, notes), claimed
-            return _records(data, span, ">u4", 1, "stsz", notes, skip=8).astype(np.int64), claimed
+            return _constant_sizes(constant, claimed, size_bytes, span, notes) if constant else _int64(
+                tables[b"stsz"]
+            ), claimed
     if b"stz2" in stbl:
         span = stbl[b"stz2"][0]
         if span[1] - span[0] >= 12:
             return _compact_sizes(data, span, size_bytes, notes), u32(data, span[0] + 8)[0]
-    return np.zeros(0, np.int64), 0
+    return _NOTHING, 0
 
 
 def _constant_sizes(size: int, claimed: int, size_bytes: int, span: Span, notes: Notes) -> IntArray:
@@ -158,7 +201,7 @@ def _constant_sizes(size: int, claimed: int, size_bytes: int, span: Span, notes:
 def _compact_sizes(data: bytes, span: Span, size_bytes: int, notes: Notes) -> IntArray:
     bits = data[span[0] + 7]
     if bits in (8, 16, 32):
-        return _records(data, span, f">u{bits // 8}", 1, "stz2", notes, skip=8).astype(np.int64)
+        return _records(data, span, _UNSIGNED[bits // 8], b"stz2", notes, skip=8)
     if bits != 4:
         raise MalformedContainerError(f"stz2 has fields of {bits} bits", offset=notes.base + span[0] + 7)
     count = u32(data, span[0] + 8)[0]
@@ -170,86 +213,99 @@ def _compact_sizes(data: bytes, span: Span, size_bytes: int, notes: Notes) -> In
     return np.stack([packed >> 4, packed & 15], axis=1).ravel()[:count].astype(np.int64)
 
 
-def _places(data: bytes, stbl: Boxes, sizes: IntArray, notes: Notes) -> tuple[IntArray, IntArray | None]:
+def _places(
+    data: bytes, stbl: Boxes, tables: _Tables, sizes: IntArray, notes: Notes
+) -> tuple[IntArray, IntArray | None]:
     """File offset and sample description of each sample; fewer than `sizes` where the chunks hold fewer."""
     n = len(sizes)
-    if b"co64" in stbl:
-        chunks = _records(data, stbl[b"co64"][0], ">u8", 1, "co64", notes).astype(np.int64)
-    elif b"stco" in stbl:
-        chunks = _records(data, stbl[b"stco"][0], ">u4", 1, "stco", notes).astype(np.int64)
-    else:
-        chunks = np.zeros(0, np.int64)
-    runs = (
-        _records(data, stbl[b"stsc"][0], ">u4", 3, "stsc", notes).astype(np.int64)
-        if b"stsc" in stbl
-        else np.zeros((0, 3), np.int64)
+    chunks = (
+        _records(data, stbl[b"co64"][0], _U64, b"co64", notes)
+        if b"co64" in stbl
+        else _int64(tables.get(b"stco", _NOTHING))
     )
+    runs = _int64(tables.get(b"stsc", _NOTHING))
     if n == 0 or len(chunks) == 0 or len(runs) == 0:
-        return np.zeros(0, np.int64), None
-    if len(runs) == 1 and runs[0, 1] == 1 and len(chunks) == n:
-        return chunks, _entries(runs[:, 2], n)
-    per_chunk, entry = _expand_runs(runs, len(chunks))
-    last = per_chunk.cumsum()
-    if last[-1] > n:
-        notes.add(f"the chunk tables have room for {last[-1]} samples, there are {n}", _where(stbl, b"stsc"))
+        return _NOTHING, None
+    per_chunk = _expand_runs(runs[0::3], runs[1::3], len(chunks))
+    entry = None
+    if _num_descriptions(data, stbl) > 1:
+        entry = _expand_runs(runs[0::3], runs[2::3], len(chunks))
+    last = np.add.accumulate(per_chunk)
+    total = int(last[-1])
+    if total > n:
+        notes.add(f"the chunk tables have room for {total} samples, there are {n}", _where(stbl, b"stsc"))
         used = int(last.searchsorted(n)) + 1
         per_chunk, last, chunks = per_chunk[:used], last[:used], chunks[:used]
         entry = None if entry is None else entry[:used]
         per_chunk[-1] -= last[-1] - n
-        last[-1] = n
-    if not per_chunk.all():
-        filled = per_chunk.nonzero()[0]
-        if len(filled) == 0:
-            return np.zeros(0, np.int64), None
-        per_chunk, last, chunks = per_chunk[filled], last[filled], chunks[filled]
-        entry = None if entry is None else entry[filled]
-    sizes = sizes[: int(last[-1])]
-    before = sizes.cumsum()
-    before -= sizes
-    before += (chunks - before[last - per_chunk]).repeat(per_chunk)
-    return before, None if entry is None else entry.repeat(per_chunk)
+        last[-1] = total = n
+    return _within_chunks(sizes[:total], chunks, per_chunk, last), None if entry is None else entry.repeat(per_chunk)
 
 
-def _entries(descriptions: IntArray, n: int) -> IntArray | None:
-    return None if descriptions[0] == 1 else np.full(n, descriptions[0], np.int64)
+def _num_descriptions(data: bytes, stbl: Boxes) -> int:
+    start, end = stbl.get(b"stsd", ((0, 0),))[0]
+    return int(u32(data, start + 4)[0]) if end - start >= 8 else 0
 
 
-def _expand_runs(runs: IntArray, num_chunks: int) -> tuple[IntArray, IntArray | None]:
-    """Samples in each chunk, and their sample description if it is not 1 throughout (8.7.4)."""
-    first = np.empty(len(runs) + 1, np.int64)
-    first[:-1] = runs[:, 0]
+def _within_chunks(sizes: IntArray, chunks: IntArray, per_chunk: IntArray, last: IntArray) -> IntArray:
+    """Offsets of samples that lie one behind the other in their chunks; `last` is per_chunk's running sum."""
+    n = len(sizes)
+    if len(chunks) == n and np.minimum.reduce(per_chunk) == 1:
+        return chunks
+    before = np.zeros(n + 1, np.int64)  # bytes of all samples before each
+    np.add.accumulate(sizes, out=before[1:])
+    starts = chunks - before[last - per_chunk]
+    offset = before[:-1]
+    offset += starts.repeat(per_chunk)
+    return offset
+
+
+def _expand_runs(first_chunk: IntArray, values: IntArray, num_chunks: int) -> IntArray:
+    """The value of each chunk, from runs that name their first one (8.7.4)."""
+    if len(values) <= _FEW_RUNS:
+        return _expand_few_runs(first_chunk.tolist(), values.tolist(), num_chunks)
+    first = np.empty(len(values) + 1, np.int64)
+    first[:-1] = first_chunk
     first[0], first[-1] = 1, num_chunks + 1
     lengths = first[1:] - first[:-1]
-    if int(lengths.min()) < 0:
+    if np.minimum.reduce(lengths) < 0:
         np.minimum(np.maximum.accumulate(first), num_chunks + 1, out=first)
         lengths = first[1:] - first[:-1]
-    entry = None if int(runs[0, 2]) == 1 and (runs[:, 2] == 1).all() else runs[:, 2].repeat(lengths)
-    return runs[:, 1].repeat(lengths), entry
+    return values.repeat(lengths)
 
 
-def _decode_times(data: bytes, stbl: Boxes, n: int, notes: Notes) -> tuple[IntArray, IntArray]:
+def _expand_few_runs(first_chunk: list[int], values: list[int], num_chunks: int) -> IntArray:
+    expanded = np.empty(num_chunks, np.int64)
+    expanded.fill(values[0])
+    reached = 0
+    for first, value in zip(first_chunk[1:], values[1:], strict=True):
+        reached = max(reached, first - 1)
+        expanded[reached:] = value
+    return expanded
+
+
+def _decode_times(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> tuple[IntArray, IntArray]:
     """Decode time and duration of n samples (8.6.1.2). Steps are unsigned; the top bit set is noted and believed."""
     if n == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return _NOTHING, _NOTHING
     if b"stts" not in stbl:
         raise MalformedContainerError("no time-to-sample box (stts)", offset=notes.base)
-    span = stbl[b"stts"][0]
-    runs = _records(data, span, ">u4", 2, "stts", notes)
+    span, runs = stbl[b"stts"][0], _int64(tables[b"stts"])
     if len(runs) == 0:
         raise MalformedContainerError("the time-to-sample box (stts) is empty", offset=notes.base + span[0])
-    if len(runs) == 1:
-        count, step = int(runs[0, 0]), int(runs[0, 1])
+    counts, steps = runs[0::2], runs[1::2]
+    if len(steps) == 1 and runs[1] < IMPLAUSIBLE_STEP:
+        count, step = runs.tolist()
         if count != n:
             notes.add(f"stts covers {count} samples, there are {n}", span[0])
         return _multiples(step, n), _constant(step, n)
-    counts, steps = runs.astype(np.int64).T
-    if steps.max() >= IMPLAUSIBLE_STEP:
+    if np.maximum.reduce(steps) >= IMPLAUSIBLE_STEP:
         bad = int(np.argmax(steps >= IMPLAUSIBLE_STEP))
         index = int(counts[:bad].sum())
         notes.add(f"time step of {steps[bad]} ticks after sample {index}: implausible times", span[0] + 8 + 8 * bad)
     duration = _repeat_to(steps, counts, n, int(steps[-1]), "stts", span, notes)
-    dts = duration.cumsum()
-    dts -= duration
+    dts = np.zeros(n, np.int64)
+    np.add.accumulate(duration[:-1], out=dts[1:])
     return dts, duration
 
 
@@ -264,7 +320,7 @@ def _constant(value: int, n: int) -> IntArray:
 
 def _repeat_to(values: IntArray, counts: IntArray, n: int, fill: int, name: str, span: Span, notes: Notes) -> IntArray:
     """Run-length decoding to exactly n values; never more than n are made."""
-    total = int(counts.sum())
+    total = int(np.add.reduce(counts))
     if total == n:
         return values.repeat(counts)
     notes.add(f"{name} covers {total} samples, there are {n}", span[0])
@@ -273,44 +329,40 @@ def _repeat_to(values: IntArray, counts: IntArray, n: int, fill: int, name: str,
     return np.concatenate([np.repeat(values, counts), np.full(n - total, fill, np.int64)])
 
 
-def _composition(data: bytes, stbl: Boxes, n: int, notes: Notes) -> IntArray | None:
+def _composition(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> IntArray | None:
     """Composition offsets (8.6.1.3), read as signed in either version: files of version 0 hold negative ones too."""
-    if b"ctts" not in stbl or n == 0:
-        return None
     span = stbl[b"ctts"][0]
-    runs = _records(data, span, ">i4", 2, "ctts", notes)
-    if len(runs) == 0:
+    counts, offsets = tables[b"ctts"][0::2], _int64(tables[b"ctts"][1::2])
+    if len(counts) == 0:
         return None
-    counts, offsets = runs[:, 0], runs[:, 1].astype(np.int64)
-    if len(offsets) > 2 and max(int(offsets[:-2].max()), -int(offsets[:-2].min())) > MAX_COMPOSITION_OFFSET:
-        notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
-        return None
-    if len(counts) == n and int(counts.min()) == 1 == int(counts.max()):
+    if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # as unsigned: some are below 0, or far too large
+        offsets = offsets.astype(np.int32).astype(np.int64)
+        believed = offsets[:-2]
+        if len(believed) and max(int(believed.max()), -int(believed.min())) > MAX_COMPOSITION_OFFSET:
+            notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
+            return None
+    if len(counts) == n and np.count_nonzero(counts == 1) == n:
         return offsets
-    return _repeat_to(offsets, np.maximum(counts, 0, dtype=np.int64), n, 0, "ctts", span, notes)
+    return _repeat_to(offsets, _int64(counts), n, 0, "ctts", span, notes)
 
 
-def _keys(data: bytes, stbl: Boxes, n: int, notes: Notes) -> BoolArray | None:
+def _keys(data: bytes, stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> BoolArray | None:
     """Sync samples (8.6.2), partial ones (stps) and members of random access groups (`rap `)."""
-    if b"stss" not in stbl:
-        return None
-    key = np.zeros(n, np.bool_)
-    numbers = [
-        _records(data, stbl[kind][0], ">u4", 1, kind.decode(), notes) for kind in (b"stss", b"stps") if kind in stbl
-    ]
-    rap = _random_access_group(data, stbl, n, notes)
-    if rap is not None:
-        key |= rap
-    for listed in numbers:
+    by_number = np.zeros(n + 1, np.bool_)  # samples are numbered from 1: place 0 takes what names none
+    for kind in (b"stss", b"stps"):
+        listed = _int64(tables.get(kind, _NOTHING))
         if len(listed) == 0:
             continue
-        rows = listed - np.uint32(1 if listed[0] else 0)  # some writers count from 0; 0 further on becomes 2^32 - 1
+        numbers = listed if listed[0] else listed + 1  # some writers count from 0
         try:
-            key[rows] = True
+            by_number[numbers] = True
         except IndexError:
             notes.add(f"a sync table lists samples {listed.min()} to {listed.max()} of {n}", _where(stbl, b"stss"))
-            key[rows[rows < n]] = True
-    if n and len(numbers[0]) == 0 and not key.any():
+            by_number[numbers[numbers <= n]] = True
+    key = by_number[1:]
+    if b"sbgp" in stbl and (rap := _random_access_group(data, stbl, n, notes)) is not None:
+        key |= rap
+    if n and len(tables[b"stss"]) == 0 and not key.any():
         key[0] = True  # an empty table says "none is"; the first sample is where decoding starts all the same
         notes.add("the sync table is empty", _where(stbl, b"stss"))
     return key
@@ -320,7 +372,8 @@ def _random_access_group(data: bytes, stbl: Boxes, n: int, notes: Notes) -> Bool
     for start, end in stbl.get(b"sbgp", ()):
         if end - start >= 12 and data[start + 4 : start + 8] == b"rap ":
             skip = 12 if data[start] == 1 else 8
-            runs = _records(data, (start, end), ">u4", 2, "sbgp", notes, skip=skip).astype(np.int64)
+            first, count = _extent(data, (start, end), 8, b"sbgp", notes, skip)
+            runs = np.ndarray((count, 2), _U32, data, first).astype(np.int64)
             ends = np.minimum(np.cumsum(runs[:, 0]), n)
             member = np.repeat(runs[:, 1] > 0, np.diff(ends, prepend=0))
             return np.concatenate([member, np.zeros(n - len(member), np.bool_)])
@@ -329,8 +382,6 @@ def _random_access_group(data: bytes, stbl: Boxes, n: int, notes: Notes) -> Bool
 
 def _disposable(data: bytes, stbl: Boxes, n: int) -> BoolArray | None:
     """Samples that sdtp (8.6.4) says no other depends on."""
-    if b"sdtp" not in stbl:
-        return None
     start, end = stbl[b"sdtp"][0]
     count = min(n, end - start - 4)
     if count < n:

@@ -21,7 +21,9 @@ from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.engines.dali_planes import planes_of
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_to_rgb
+from vidprep.loaders.engines.sequences import sequences
 from vidprep.loaders.mp4_writer import cut_to_mp4
+from vidprep.loaders.packet_forms import elementary_packets
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
 if TYPE_CHECKING:
@@ -97,7 +99,12 @@ class DaliEngine:
             )  # fmt: skip
         if self._device == "cpu":
             return _recoloured(pictures, info)
-        return _recoloured_on_gpu(pictures, info, self._device)
+        return _recoloured_on_gpu(pictures, info, self._device, self._chroma_location(cut))
+
+    @staticmethod
+    def _chroma_location(cut: Cut) -> int | None:
+        found = sequences(cut.info.codec, [data for _, data in elementary_packets(cut)])
+        return next((sequence.chroma_location for sequence in found), None)
 
     def close(self) -> None:
         """Free DALI's memory."""
@@ -167,7 +174,7 @@ def _recoloured(pictures: Any, info: StreamInfo) -> Any:
     return out
 
 
-def _recoloured_on_gpu(pictures: Any, info: StreamInfo, device: str) -> Any:
+def _recoloured_on_gpu(pictures: Any, info: StreamInfo, device: str, chroma_location: int | None) -> Any:
     """(F, H, W, 3) numpy from DALI's GPU decoder → torch, as every engine converts it."""
     import torch
 
@@ -177,7 +184,7 @@ def _recoloured_on_gpu(pictures: Any, info: StreamInfo, device: str) -> Any:
         surface[:height], surface[height:, 0::2], surface[height:, 1::2] = planes_of(
             picture, _range(info), device=device
         )
-    return surface_to_rgb(torch.from_numpy(surfaces).to(device), info)
+    return surface_to_rgb(torch.from_numpy(surfaces).to(device), info, chroma_location)
 
 
 def _range(info: StreamInfo) -> str:

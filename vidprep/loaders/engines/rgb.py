@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vidprep.loaders.colour import CENTRE, HORIZONTAL_LIMIT, conversion_of, horizontal_siting, upsample_taps
+from vidprep.loaders.colour import HORIZONTAL_LIMIT, chroma_siting, conversion_of, upsample_taps
 from vidprep.records import StreamInfo
 
 logger = logging.getLogger(__name__)
@@ -28,13 +28,14 @@ def surface_rows(height: int) -> int:
     return height + (height + 1) // 2
 
 
-def surface_to_rgb(surfaces: Any, info: StreamInfo) -> Any:
+def surface_to_rgb(surfaces: Any, info: StreamInfo, chroma_location: int | None = None) -> Any:
     """Semi-planar 4:2:0 pictures to RGB.
 
     Args:
         surfaces: torch uint8 (NV12) or int16/uint16 (P016: samples in the high bits) tensor of shape
             (F, surface_rows(H), W rounded up to even), contiguous.
         info: the stream's size and colour tags.
+        chroma_location: the stream's chroma sample location type (H.264, HEVC); None = not stated.
 
     Returns:
         torch uint8 (F, H, W, 3) on the same device, ready on the current stream.
@@ -44,7 +45,7 @@ def surface_to_rgb(surfaces: Any, info: StreamInfo) -> Any:
     if surfaces.dtype == torch.uint16:
         surfaces = surfaces.view(torch.int16)
     convert = _triton_converter() if surfaces.is_cuda else None
-    return (convert or _convert_torch)(surfaces, info)
+    return (convert or _convert_torch)(surfaces, info, chroma_siting(info, chroma_location))
 
 
 def warm_up(device: Any) -> None:
@@ -68,7 +69,7 @@ def _device_taps(num_in: int, num_out: int, first: float, device: str) -> tuple[
     return taps[0], taps[1]
 
 
-def _convert_torch(surfaces: Any, info: StreamInfo) -> Any:
+def _convert_torch(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> Any:
     import torch
 
     out = torch.empty(
@@ -76,18 +77,18 @@ def _convert_torch(surfaces: Any, info: StreamInfo) -> Any:
     )  # fmt: skip
     for start in range(0, len(surfaces), TORCH_FRAMES_AT_ONCE):
         part = slice(start, start + TORCH_FRAMES_AT_ONCE)
-        out[part] = _convert_some(surfaces[part], info)
+        out[part] = _convert_some(surfaces[part], info, siting)
     return out
 
 
-def _convert_some(surfaces: Any, info: StreamInfo) -> Any:
+def _convert_some(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> Any:
     import torch
 
     height, width = info.height, info.width
     planes = _levels(surfaces)
     chroma = planes[:, height:].reshape(len(planes), (height + 1) // 2, -1, 2)[:, :, : (width + 1) // 2]
-    chroma = _upsampled(chroma, 2, width, horizontal_siting(info)).clamp_(max=HORIZONTAL_LIMIT)
-    chroma = _upsampled(chroma, 1, height, CENTRE)
+    chroma = _upsampled(chroma, 2, width, siting[0]).clamp_(max=HORIZONTAL_LIMIT)
+    chroma = _upsampled(chroma, 1, height, siting[1])
     table = conversion_of(info)
     y, cb, cr = (
         plane - float(zero)
@@ -122,7 +123,7 @@ def _triton_converter() -> Any:
     try:
         from vidprep.loaders.engines.rgb_triton import convert
 
-        convert(torch.zeros((1, 3, 2), dtype=torch.uint8, device="cuda"), TWO_BY_TWO)
+        convert(torch.zeros((1, 3, 2), dtype=torch.uint8, device="cuda"), TWO_BY_TWO, chroma_siting(TWO_BY_TWO))
     except ImportError:
         return None
     except Exception as error:  # noqa: BLE001 - whatever it is, torch can do the work
@@ -131,7 +132,7 @@ def _triton_converter() -> Any:
     return convert
 
 
-def launch_arguments(surfaces: Any, info: StreamInfo) -> tuple[Any, ...]:
+def launch_arguments(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> tuple[Any, ...]:
     """What the fused kernel takes after source and destination."""
     import torch
 
@@ -139,8 +140,8 @@ def launch_arguments(surfaces: Any, info: StreamInfo) -> tuple[Any, ...]:
     device = str(surfaces.device)
     table = conversion_of(info)
     return (
-        *_device_taps((width + 1) // 2, width, horizontal_siting(info), device),
-        *_device_taps((height + 1) // 2, height, CENTRE, device),
+        *_device_taps((width + 1) // 2, width, siting[0], device),
+        *_device_taps((height + 1) // 2, height, siting[1], device),
         height,
         width,
         surfaces.shape[1] * surfaces.shape[2],

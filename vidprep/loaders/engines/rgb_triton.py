@@ -54,11 +54,11 @@ def _kernel(  # type: ignore[no-untyped-def]  # Triton reads annotations as its 
     tl.store(pixel + 2, blue.to(tl.int32).to(tl.uint8), mask=inside)
 
 
-def convert(surfaces: Any, info: StreamInfo) -> Any:
+def convert(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> Any:
     """As surface_to_rgb, on the current stream."""
     import torch
 
     out = torch.empty((len(surfaces), info.height, info.width, 3), dtype=torch.uint8, device=surfaces.device)
     grid = (triton.cdiv(info.width, BLOCK_PIXELS), info.height, len(surfaces))
-    _kernel[grid](surfaces, out, *launch_arguments(surfaces, info), BLOCK=BLOCK_PIXELS)
+    _kernel[grid](surfaces, out, *launch_arguments(surfaces, info, siting), BLOCK=BLOCK_PIXELS)
     return out

@@ -1,0 +1,81 @@
+"""vidprep.loaders.references: missing reference pictures are seen in frame_num."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from clips_made import X264, make_video
+
+from vidprep.containers.bitstream import sample_facts
+from vidprep.errors import DecodeError
+from vidprep.loaders.cut import read_cut
+from vidprep.loaders.frames import as_video, read_frames
+from vidprep.loaders.packet_forms import nal_length_size
+from vidprep.loaders.references import _sequence_parameters, first_gap, first_slice
+from vidprep.records import SampleTable
+from vidprep.sources import open_source
+
+
+@pytest.fixture(scope="module", params=["mp4", "ts"])
+def made(request, tmp_path_factory):
+    """40 frames in one GOP, NAL units behind lengths and behind start codes."""
+    path = tmp_path_factory.mktemp("references") / f"a.{request.param}"
+    return make_video(path, frames=40, gop=40, options=X264)
+
+
+@pytest.fixture(scope="module")
+def cut(made):
+    video = as_video(made)
+    with open_source(str(made)) as source:
+        return read_cut(video, source, np.arange(40))
+
+
+def is_reference(cut, packet):
+    return sample_facts(cut.info, packet.data).disposable is False
+
+
+def test_a_whole_stream_has_no_gap(cut):
+    assert len(cut.packets) == 40
+    assert first_gap(cut.info, cut.packets) is None
+
+
+def test_the_packet_after_a_missing_reference_is_named(cut):
+    references = [place for place, packet in enumerate(cut.packets) if is_reference(cut, packet)]
+    assert 10 < len(references) < 40
+    sps, found = _sequence_parameters(cut.info, cut.packets), 0
+    for place in references[1:-1]:
+        packets = cut.packets[:place] + cut.packets[place + 1 :]
+        after = cut.packets[place + 1]
+        if first_slice(after.data, nal_length_size(cut.info), sps).frame_num == 1:  # may follow anything
+            continue
+        assert first_gap(cut.info, packets) == after.row
+        found += 1
+    assert found > 10
+
+
+def test_unreferenced_pictures_may_be_left_out(cut):
+    packets = tuple(packet for packet in cut.packets if is_reference(cut, packet))
+    assert first_gap(cut.info, packets) is None
+
+
+def test_other_codecs_and_streams_that_allow_gaps_are_not_judged(cut):
+    packets = (cut.packets[0], *cut.packets[20:])
+    assert first_gap(cut.info, packets) is not None
+    assert first_gap(dataclasses.replace(cut.info, codec="hevc"), packets) is None
+    assert first_gap(cut.info, ()) is None
+
+
+@pytest.mark.parametrize("made", ["mp4"], indirect=True)
+def test_a_clip_whose_references_are_missing_fails_naming_video_and_frame(cut, made):
+    video, table = as_video(made), as_video(made).table
+    lost = next(p.row for p in cut.packets[12:] if is_reference(cut, p))
+    keep = np.arange(len(table)) != lost
+    columns = {name: getattr(table, name)[keep] for name in ("offset", "size", "pts", "flags")}
+    holed = dataclasses.replace(video, parsed=dataclasses.replace(video.parsed, table=SampleTable(**columns)))
+    last = holed.table.num_frames - 1
+    with pytest.raises(DecodeError, match="reference pictures are missing before coded sample") as error:
+        read_frames(holed, [last])
+    assert (error.value.uri, error.value.frame_index) == (str(made), last)
+    assert read_frames(holed, [0, 3]).shape[0] == 2
