@@ -403,7 +403,7 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _RangeReader | _DemuxReader) -> Cut:
     flags = video.table.flags[plan.rows]
     leading = _leading_rows(video.table, plan)
-    skip = _unneeded(video.info, plan, flags, payloads) | (video.table.size[plan.rows] == 0)
+    skip = _unneeded(video.info, plan, payloads) | (video.table.size[plan.rows] == 0)
     if video.info.codec in LEADING_ARE_UNREFERENCED:
         skip |= np.isin(plan.rows, leading)
     kept = plan.rows[~skip]
@@ -428,17 +428,18 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _
     )
 
 
-def _unneeded(
-    info: StreamInfo, plan: CutPlan, flags: npt.NDArray[np.uint8], payloads: list[bytes]
-) -> npt.NDArray[np.bool_]:
-    """bool[p]: rows that no other picture refers to and that nobody wants."""
+def _unneeded(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> npt.NDArray[np.bool_]:
+    """bool[p]: rows that no other picture refers to and that nobody wants.
+
+    The samples alone say so. Tables lie: FFmpeg's libsvtav1 marks temporal units as disposable whose last frame is,
+    though a frame hidden before it is what the next units show.
+    """
     candidate = np.ones(len(plan.rows), bool)
     candidate[np.searchsorted(plan.rows, plan.frame_rows)] = False
     candidate[np.searchsorted(plan.rows, plan.segments[:, 0])] = False
-    known = (flags & SampleFlag.DISPOSABLE) != 0
-    unneeded: npt.NDArray[np.bool_] = candidate & known
+    unneeded = np.zeros(len(plan.rows), bool)
     unreferenced = _unreferenced_test(info)
-    for place in np.flatnonzero(candidate & ~known).tolist():
+    for place in np.flatnonzero(candidate).tolist():
         unneeded[place] = unreferenced(payloads[place])
     return unneeded
 
