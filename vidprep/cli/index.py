@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N shares of the videos, 0 <= I < N.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Who runs it.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Who runs it: this machine, or a Ray cluster (RAY_ADDRESS)."
+)
 @click.option(
     "--pattern", multiple=True, metavar="GLOB", help="Which names a folder or tar gives, for --pattern '*.mp4'."
 )
@@ -87,13 +88,11 @@ def command(
     """
     from vidprep.indexes import build_index
 
-    if engine == "ray":
-        raise click.UsageError("--engine ray is not there yet; use --shard I/N to spread over machines")
     check_sources(sources)
     try:
         with Progress("index", "videos") as progress:
             summary = build_index(
-                sources, out, workers=workers, update=update, shard=_shard(shard), pattern=pattern, column=column,
+                sources, out, workers=workers, engine=engine, update=update, shard=_shard(shard), pattern=pattern, column=column,
                 checksums=checksums, verify_keys=verify_keys, timeout_seconds=timeout_seconds,
                 memory_bytes=memory_mib << 20, progress=lambda so_far: progress.show(so_far.ok + so_far.failed),
             )  # fmt: skip

@@ -88,6 +88,7 @@ def build_index(
     out: str | os.PathLike[str],
     *,
     workers: int | None = None,
+    engine: str = "local",
     update: bool = False,
     shard: str | tuple[int, int] | None = None,
     pattern: str | Sequence[str] | None = None,
@@ -105,6 +106,8 @@ def build_index(
         out: the index folder; state is kept in its sibling `OUT.vidprep/`. It may live in an object store
             (`s3://...`); state and a copy of its parts are then kept in the user's cache folder.
         workers: processes; None = one per CPU this process may use, 0 = none, in this process without limits.
+        engine: "local", or "ray": the cluster that RAY_ADDRESS names, or one started here; `out` and the sources must
+            be reachable by all its nodes.
         update: re-index what changed (size, mtime or etag), add what is new, mark what vanished. Without it, what is
             in the index is passed over.
         shard: "I/N" or (I, N): only every N-th item by hash; shards may share `out` or be merged later.
@@ -141,7 +144,7 @@ def build_index(
             bring_up(remote, index)
         run = Run(index, aside, mine, options, remote)
         tasks = run.updates(items) if update else run.additions(items)
-        for outcome in run.outcomes(tasks, workers):
+        for outcome in run.outcomes(tasks, workers, engine):
             run.take(outcome)
             run.summary.seconds = time.monotonic() - begun
             if progress is not None:
@@ -227,8 +230,15 @@ class Run:
             places=places,
         )
 
-    def outcomes(self, tasks: Iterator[Task], workers: int | None) -> Iterator[tuple[Task, Outcome]]:
+    def outcomes(
+        self, tasks: Iterator[Task], workers: int | None, engine: str = "local"
+    ) -> Iterator[tuple[Task, Outcome]]:
         """Do the tasks."""
+        if engine == "ray":
+            from vidprep.indexes.ray_engine import map_units
+
+            yield from map_units(tasks)
+            return
         if workers == 0:
             yield from ((task, index_batch(task)) for task in tasks)
             return
