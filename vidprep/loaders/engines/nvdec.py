@@ -346,22 +346,24 @@ class _Call(NamedTuple):
     is_wanted: bool
 
 
-def _calls(
-    cut: Cut, segment: list[tuple[Packet, bytes]], wanted: Container[int], max_unwanted: int
-) -> Iterator[_Call]:
-    num_samples = size_bytes = num_pictures = 0
+def _calls(cut: Cut, segment: list[tuple[Packet, bytes]], wanted: Container[int], max_unwanted: int) -> Iterator[_Call]:
+    run: list[tuple[Packet, bytes]] = []
     for packet, data in segment:
         is_wanted = packet.row in wanted
-        if num_samples and (is_wanted or num_samples == max_unwanted):
-            yield _Call(last, size_bytes, num_pictures, is_wanted=False)
-            num_samples = size_bytes = num_pictures = 0
-        last, num_samples, size_bytes = packet.row, num_samples + 1, size_bytes + len(data)
-        num_pictures += bool(data) and _gives_picture(cut, packet)
+        if run and (is_wanted or len(run) == max_unwanted):
+            yield _call(cut, run, is_wanted=False)
+            run = []
+        run.append((packet, data))
         if is_wanted:
-            yield _Call(last, size_bytes, num_pictures, is_wanted=True)
-            num_samples = size_bytes = num_pictures = 0
-    if num_samples:
-        yield _Call(last, size_bytes, num_pictures, is_wanted=False)
+            yield _call(cut, run, is_wanted=True)
+            run = []
+    if run:
+        yield _call(cut, run, is_wanted=False)
+
+
+def _call(cut: Cut, run: list[tuple[Packet, bytes]], *, is_wanted: bool) -> _Call:
+    num_pictures = sum(len(data) > 0 and _gives_picture(cut, packet) for packet, data in run)
+    return _Call(run[-1][0].row, sum(len(data) for _, data in run), num_pictures, is_wanted)
 
 
 def _gives_picture(cut: Cut, packet: Packet) -> bool:
