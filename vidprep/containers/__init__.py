@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vidprep.containers import matroska
+from vidprep.containers import isobmff, matroska
 from vidprep.containers.filelike import ReadAhead
 from vidprep.containers.not_media import not_media
 from vidprep.containers.verify import doubts_of, verify
@@ -60,8 +60,6 @@ def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
     if head.startswith(EBML_MAGIC):
         return matroska.parse
     if head[4:8] in _ISO_BOXES:
-        from vidprep.containers import isobmff
-
         return isobmff.parse
     if why := not_media(head):
         raise NotMediaError(why, offset=0)

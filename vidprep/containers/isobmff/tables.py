@@ -134,20 +134,26 @@ def _convert(data: bytes, stbl: Boxes, notes: Notes) -> _Tables:
     (big-endian), so that only the columns that are needed are copied.
     """
     tables: _Tables = {}
-    small: list[tuple[bytes, bytes]] = []
+    small: list[tuple[bytes, int, int]] = []
+    bodies: list[bytes] = []
+    at = 0
     for kind, (fields, skip) in _WORD_TABLES.items():
         if kind not in stbl:
             continue
-        first, count = _extent(data, stbl[kind][0], 4 * fields, kind, notes, skip)
-        if count * fields < _SMALL_BYTES // 4:
-            small.append((kind, data[first : first + 4 * count * fields]))
+        start, end = stbl[kind][0]
+        first = start + skip + 4
+        size = 4 * fields * u32(data, first - 4)[0] if first <= end else end
+        if size > end - first:
+            first, count = _extent(data, (start, end), 4 * fields, kind, notes, skip)
+            size = 4 * fields * count
+        if size < _SMALL_BYTES:
+            bodies.append(data[first : first + size])
+            small.append((kind, at, at := at + size // 4))
         else:
-            tables[kind] = np.ndarray(count * fields, _U32, data, first)
-    together = np.frombuffer(b"".join([body for _, body in small]), _U32).astype(np.int64)
-    at = 0
-    for kind, body in small:
-        tables[kind] = together[at : at + len(body) // 4]
-        at += len(body) // 4
+            tables[kind] = np.ndarray(size // 4, _U32, data, first)
+    together = np.frombuffer(b"".join(bodies), _U32).astype(_INT64)
+    for kind, first, end in small:
+        tables[kind] = together[first:end]
     return tables
 
 
@@ -341,7 +347,7 @@ def _composition(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> IntArray
         if len(believed) and max(int(believed.max()), -int(believed.min())) > MAX_COMPOSITION_OFFSET:
             notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
             return None
-    if len(counts) == n and np.count_nonzero(counts == 1) == n:
+    if len(counts) == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
         return offsets
     return _repeat_to(offsets, _int64(counts), n, 0, "ctts", span, notes)
 
