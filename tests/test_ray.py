@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import parquet
 
 from vidprep.indexes import build_index
 from vidprep.indexes.state import part_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'vidprep[ray]'")
 # Ray leaves sockets, files and deprecations of its own dependencies to the interpreter.

@@ -95,13 +95,20 @@ class ClipLoader:
             raise ValueError(f"on_error={on_error!r} is none of {', '.join(POLICIES)}")
         if output not in OUTPUTS:
             raise ValueError(f"output={output!r} is none of {', '.join(OUTPUTS)}")
+        for name, value, least in (
+            ("threads", threads, 1),
+            ("max_failures", max_failures, 0),
+            ("prefetch", prefetch, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name}={value}: expected at least {least}")
         device_ordinal(device)
         check_output(output, device)
         self._rank, self._world_size = ranks.resolve(rank, world_size)
         self._batch_size, self._drop_last = batch_size, drop_last
         self._plan, self._device, self._size, self._output = plan, device, size, output
         next(self._batches(0))  # a plan without a batch is an error now
-        self._prefetch = max(prefetch, 1)
+        self._prefetch = prefetch
         self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
         self._engine = choose_engine(engine, device, colour_default=colour_default)
         self._threads = threads or default_threads(self._engine)
