@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import parquet
 
 from vidprep.indexes import build_index
 from vidprep.indexes.state import part_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'vidprep[ray]'")
 # Ray leaves sockets, files and deprecations of its own dependencies to the interpreter.
@@ -25,6 +27,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))  # inherited by the nodes' workers
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "120")  # a busy machine takes longer than its 30 s
     both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     monkeypatch.setenv("RAY_ADDRESS", both.address)
     try:

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N shares of the videos, 0 <= I < N.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Who runs it: this machine, or a Ray cluster (RAY_ADDRESS)."
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Who runs it: this machine, or a Ray cluster (RAY_ADDRESS).",
 )
 @click.option(
     "--pattern", multiple=True, metavar="GLOB", help="Which names a folder or tar gives, for --pattern '*.mp4'."
