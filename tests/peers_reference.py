@@ -181,10 +181,10 @@ def lerobot(n, k, s):
 
 
 def cosmos(n, k, s):
-    times = [Fraction(i, 30) for i in range(n)]
     frames, i = [], 0
-    while Fraction(i, s) < times[-1] + Fraction(1, 2 * s):
-        frames.append(min(range(n), key=lambda f: (abs(times[f] - Fraction(i, s)), f)))
+    while Fraction(i, s) < Fraction(n - 1, 30) + Fraction(1, 2 * s):
+        near = range(max(i * 30 // s - 1, 0), min(i * 30 // s + 3, n)) or [n - 1]
+        frames.append(min(near, key=lambda f: (abs(Fraction(f, 30) - Fraction(i, s)), f)))
         i += 1
     return frames
 
@@ -235,7 +235,7 @@ def video2dataset(n, k, s):
 def daft(n, k, s):
     times, frames, i = [f * 1.0 / 30 for f in range(n)], [], 0
     while i * (1 / s) <= times[-1] + 1e-6:
-        frames.append(next(f for f in range(n) if times[f] + 1e-6 >= i * (1 / s)))
+        frames.append(next(f for f in range(frames[-1] if frames else 0, n) if times[f] + 1e-6 >= i * (1 / s)))
         i += 1
     return frames
 

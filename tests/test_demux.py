@@ -203,6 +203,35 @@ def _packed(vops: list[bytes], kinds: list[int], marker: bytes, empty: bytes) ->
     return chunks
 
 
+def riff_chunks(data: bytes, start: int, end: int) -> list[bytes]:
+    found = []
+    while start + 8 <= end:
+        size = 8 + int.from_bytes(data[start + 4 : start + 8], "little")
+        found.append(data[start : start + size + size % 2])
+        start += size + size % 2
+    return found
+
+
+def test_frames_of_every_riff_part_of_a_large_avi_are_found() -> None:
+    """OpenDML: what does not fit into the first RIFF follows in others of type AVIX."""
+
+    def part(kind: bytes, name: bytes, *parts: bytes) -> bytes:
+        body = name + b"".join(parts)
+        return kind + len(body).to_bytes(4, "little") + body
+
+    whole = (CASES / "files" / "avi_header_lie.avi").read_bytes()
+    headers, movie, *_ = riff_chunks(whole, 12, len(whole))
+    frames = riff_chunks(movie, 12, len(movie))
+    first, second, third = frames[:10], frames[10:17], frames[17:]
+    parts = [part(b"LIST", b"movi", *each) for each in (first, second, third)]
+    data = part(b"RIFF", b"AVI ", headers, parts[0]) + b"".join(part(b"RIFF", b"AVIX", each) for each in parts[1:])
+    got = parse(data).table
+    assert got.num_frames == len(frames) == 30
+    assert [data[o : o + s] for o, s in zip(got.offset.tolist(), got.size.tolist(), strict=True)] == [
+        frame[8 : 8 + int.from_bytes(frame[4:8], "little")] for frame in frames
+    ]
+
+
 def test_packed_b_frames_are_taken_apart() -> None:
     plain = encode("mpeg4", "avi", frames=25, bf="1", g="50")
     data = pack_b_frames(plain)

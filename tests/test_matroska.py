@@ -221,6 +221,17 @@ def test_a_damaged_group_is_no_key_since_its_references_are_not_known() -> None:
     assert parsed.warnings[0].reason == Reason.CORRUPT_TABLE
 
 
+@pytest.mark.parametrize("size", [None, w.UNKNOWN_8])
+def test_after_damage_in_a_giant_cluster_the_next_key_frame_is_found(size: bytes | None) -> None:
+    payloads = [bytes([number]) * 60 for number in range(12)]
+    blocks = [w.simple(payload, 40 * i, flags=0 if i % 4 else 0x80) for i, payload in enumerate(payloads)]
+    whole = w.segment(w.header(), w.cluster(0, *blocks, size=size))
+    place = whole.index(blocks[5])
+    parsed = parse(whole[:place] + b"\xfe" * 8 + whole[place + 8 :])
+    assert (parsed.table.pts // 40).tolist() == [0, 1, 2, 3, 4, 8, 9, 10, 11]
+    assert "passed over" in parsed.warnings[0].message
+
+
 def test_the_last_frame_lasts_as_long_as_the_default_or_the_median_delta() -> None:
     blocks = w.cluster(0, *(w.simple(FRAMES[0], 40 * i) for i in range(4)))
     assert parse(w.segment(w.header(), blocks)).info.last_duration_ticks == 40

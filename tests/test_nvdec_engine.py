@@ -47,7 +47,7 @@ def difference(engine, cut):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SUPPORTED)
-@pytest.mark.parametrize("frames", [None, [0], [5, 9, 17]])
+@pytest.mark.parametrize("frames", [None, [0], [5, 9, 11]])
 def test_frames_are_those_of_the_cpu_engine(engine, cases, name, frames):
     before = engine.num_fallbacks
     assert difference(engine, cut_of(cases / "files" / name, frames)) <= TOLERANCE

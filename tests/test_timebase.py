@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vidprep.timebase import format_time_base, parse_time_base, timing_facts, to_seconds
+from vidprep.timebase import format_time_base, parse_time_base, presentation_order, timing_facts, to_seconds
 
 TICKS = st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=60)
 
@@ -64,3 +64,34 @@ def test_any_times_give_finite_facts(ticks: list[int], last: int) -> None:
     facts = timing_facts(np.array(ticks), last, Fraction(1, 12800))
     assert np.isfinite([facts.duration_seconds, facts.avg_fps, facts.jitter_seconds]).all()
     assert facts.is_vfr == (facts.vfr_class == "vfr")
+
+
+@st.composite
+def long_times(draw: st.DrawFn) -> np.ndarray:
+    """Thousands of times: a regular grid in a decoder's order, and perhaps a few that do not stand on it."""
+    n, step = draw(st.integers(2040, 30_000)), draw(st.integers(0, 5000))
+    pattern = draw(st.permutations(range(draw(st.integers(1, 6)))))
+    place = np.arange(n) // len(pattern) * len(pattern) + np.resize(pattern, n)
+    pts = draw(st.integers(-(10**9), 10**9)) + place * step
+    for row in draw(st.lists(st.integers(0, n - 1), max_size=3)):
+        pts[row] += draw(st.integers(-2 * step - 2, 2 * step + 2))
+    return pts
+
+
+@settings(deadline=None, max_examples=60)
+@given(long_times())
+def test_the_order_of_many_times_is_that_of_a_stable_sort(pts: np.ndarray) -> None:
+    assert np.array_equal(presentation_order(pts), np.argsort(pts, kind="stable"))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.one_of(long_times(), TICKS.map(np.array)), st.booleans())
+def test_facts_are_those_of_the_plain_formulas(pts: np.ndarray, in_order: bool) -> None:
+    pts = np.sort(pts) if in_order else pts
+    facts, deltas = timing_facts(pts, 1, Fraction(1, 1)), np.diff(pts)
+    assert facts.num_duplicates == (deltas == 0).sum()
+    assert facts.num_backward == (deltas < 0).sum()
+    if len(deltas):
+        assert facts.is_vfr == (deltas.max() - deltas.min() > 1)
+        assert facts.num_gaps == (deltas > 3 * max(np.median(deltas), 1)).sum()
+        assert facts.jitter_seconds == pytest.approx(deltas.std(), rel=1e-6, abs=1e-6)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from encoded import Clip, decode, encode
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidprep.containers import parse_container
@@ -218,6 +218,7 @@ def test_heads_are_read_in_few_and_bounded_pieces():
     assert max(reads) <= 1 << 20
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=12),
     st.lists(st.sampled_from([True, False, None]), min_size=12, max_size=12),

@@ -118,9 +118,10 @@ class SampleTable:
         """int64[num_frames]: the row that gives each frame, in presentation order."""
         if self.order is not None:
             return self.order
-        shown = (self.flags & _SHOWN).nonzero()[0]
-        if len(shown) == len(self.pts):
+        is_shown = self.flags & _SHOWN
+        if np.count_nonzero(is_shown) == len(self.pts):
             return presentation_order(self.pts)
+        shown = is_shown.nonzero()[0]
         return shown[presentation_order(self.pts[shown])]
 
     @property

@@ -100,19 +100,30 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
         )  # fmt: skip
     tick = time_base.numerator / time_base.denominator
     span = int(pts[-1]) - int(pts[0])
-    deltas = pts[1:] - pts[:-1]
-    low, high = _extremes(deltas) if count else (0, 0)
+    low, high = _delta_extremes(pts) if count else (0, 0)
     spread = high - low
+    deltas = pts[1:] - pts[:-1] if spread else pts[:0]
     return TimingFacts(
         duration_seconds=(span + last_duration_ticks) * tick,
         avg_fps=count / (span * tick) if span > 0 else 0.0,
         is_vfr=spread > 1,
         vfr_class="cfr" if spread == 0 else "quantised_cfr" if spread == 1 else "vfr",
         num_gaps=_num_gaps(deltas, low, high),
-        num_duplicates=0 if low > 0 else int(np.count_nonzero(deltas == 0)),
-        num_backward=0 if low >= 0 else int(np.count_nonzero(deltas < 0)),
+        num_duplicates=_num_duplicates(deltas, low, high, count),
+        num_backward=0 if low >= 0 else int(np.count_nonzero(deltas < 0)) if spread else count,
         jitter_seconds=_deviation(deltas, span, low, spread) * tick,
     )
+
+
+def _delta_extremes(pts: IntArray) -> tuple[int, int]:
+    """Least and greatest step from one time to the next."""
+    if len(pts) <= _BLOCK:
+        return _extremes(pts[1:] - pts[:-1])
+    parts = [
+        _extremes(pts[start + 1 : start + _BLOCK + 1] - pts[start : min(start + _BLOCK, len(pts) - 1)])
+        for start in range(0, len(pts) - 1, _BLOCK)
+    ]
+    return min(low for low, _ in parts), max(high for _, high in parts)
 
 
 def _extremes(values: IntArray) -> tuple[int, int]:
@@ -121,6 +132,12 @@ def _extremes(values: IntArray) -> tuple[int, int]:
         if data[8:] == data[:-8]:  # each like the one before
             return values.item(0), values.item(0)
     return values.item(values.argmin()), values.item(values.argmax())
+
+
+def _num_duplicates(deltas: IntArray, low: int, high: int, count: int) -> int:
+    if low > 0 or high < 0:
+        return 0
+    return count if low == high else int(np.count_nonzero(deltas == 0))
 
 
 def _num_gaps(deltas: IntArray, low: int, high: int) -> int:

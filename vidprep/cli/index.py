@@ -36,8 +36,17 @@ if TYPE_CHECKING:
 @click.option("--column", metavar="NAME", help="The column of csv and parquet lists.")
 @click.option("--checksums", is_flag=True, help="Store a CRC-32 of every sample; reads all bytes.")
 @click.option("--verify-keys", is_flag=True, help="Check every key flag against the sample's own head.")
-@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="Seconds for one file.")
-@click.option("--memory", "memory_mib", type=int, default=2048, show_default=True, help="MiB for one file.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=0.01),
+    default=60.0,
+    show_default=True,
+    help="Seconds for one file.",
+)
+@click.option(
+    "--memory", "memory_mib", type=click.IntRange(1, 1 << 30), default=2048, show_default=True, help="MiB for one file."
+)
 @click.option("--strict", is_flag=True, help="Exit 1 if any video of the index could not be read.")
 @click.option(
     "--json", "as_json", is_flag=True, help="End with one JSON line: videos, ok, failed, skipped, updated, ..."
@@ -104,7 +113,7 @@ def check_sources(sources: tuple[str, ...]) -> None:
     for source in sources:
         path = source.removeprefix("@").partition(".tar::")[0]
         if source != "-" and "://" not in source and not os.path.lexists(path) and not os.path.lexists(path + ".tar"):
-            raise click.UsageError(f"no such file or folder: {os.fsencode(source).decode(errors='backslashreplace')}")
+            raise click.UsageError(f"no such file or folder: {source}")
 
 
 def _shard(text: str | None) -> str | None:
@@ -120,7 +129,9 @@ def _shard(text: str | None) -> str | None:
 
 def _report(summary: Summary, sources: tuple[str, ...], as_json: bool) -> None:
     if summary.videos == 0:
-        click.echo(f"no videos found in {', '.join(sources)}", err=True)
+        from vidprep.pages.text import shown
+
+        click.echo(f"no videos found in {shown(', '.join(sources))}", err=True)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(summary)))
         return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vidprep.containers import matroska
+from vidprep.containers import isobmff, matroska
+from vidprep.containers.filelike import ReadAhead
 from vidprep.containers.not_media import not_media
 from vidprep.containers.verify import doubts_of, verify
 from vidprep.errors import NotMediaError, Reason
@@ -26,7 +27,9 @@ _ISO_BOXES = frozenset(
 )
 
 
-def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = False) -> ParsedVideo:
+def parse_container(
+    read_at: ReadAt, size_bytes: int, *, verify_keys: bool = False, min_read_bytes: int = 0
+) -> ParsedVideo:
     """Frame table and stream facts of one file.
 
     Args:
@@ -34,15 +37,22 @@ def parse_container(read_at: ReadAt, size_bytes: int, *, verify_keys: bool = Fal
         size_bytes: length of the file.
         verify_keys: check every row's picture type in the head of its bytes, instead of believing the container
             wherever its tables give no reason to doubt.
+        min_read_bytes: what to ask for at least where a read is dear (an object store).
 
     Raises:
         ContainerError: no frame table can be had; `reason` and `offset` say why.
     """
     if size_bytes == 0:
         raise NotMediaError("the file is empty", reason=Reason.EMPTY, offset=0)
+    if min_read_bytes:
+        read_at = ReadAhead(read_at, size_bytes, min_read_bytes)
     parsed = _parser_for(read_at(0, MAGIC_BYTES))(read_at, size_bytes)
     doubts = doubts_of(parsed)
-    return verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes) if doubts or verify_keys else parsed
+    if doubts or verify_keys:
+        parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)
+        if not parsed.table.num_frames:
+            raise NotMediaError("no sample holds a picture that is shown", reason=Reason.NO_FRAMES)
+    return parsed
 
 
 def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
@@ -50,8 +60,6 @@ def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
     if head.startswith(EBML_MAGIC):
         return matroska.parse
     if head[4:8] in _ISO_BOXES:
-        from vidprep.containers import isobmff
-
         return isobmff.parse
     if why := not_media(head):
         raise NotMediaError(why, offset=0)

@@ -83,7 +83,7 @@ class ClipPipeline:
                 batch=True,
                 no_copy=True,
             )
-            self._pipe.set_outputs(_graph(dali, clips, options))
+            self._pipe.set_outputs(shaped(dali, clips, options))
         self._pipe.build()
 
     def run(self, clips: Sequence[Any]) -> Any:
@@ -92,9 +92,21 @@ class ClipPipeline:
         Args:
             clips: uint8 (F, H, W, 3) each: numpy on the CPU, torch CUDA tensors on a GPU.
         """
+        if self.device != "cpu":
+            _bind_context(self.device)
         self._pipe.feed_input(_INPUT, list(clips))
         (batch,) = self._pipe.run()
         return batch
+
+
+def _bind_context(device: str) -> None:
+    """Make the GPU's context current in this thread: DALI takes input by driver calls, which need one.
+
+    A CUDA runtime call does it; setting the device does not where it is the default one.
+    """
+    import torch
+
+    torch.cuda.current_stream(device).query()
 
 
 def import_dali() -> Any:
@@ -118,7 +130,8 @@ def device_ordinal(device: str) -> int | None:
     return int(ordinal or 0)
 
 
-def _graph(dali: Any, clips: Any, options: GraphOptions) -> Any:
+def shaped(dali: Any, clips: Any, options: GraphOptions) -> Any:
+    """The DataNode of finished clips from that of decoded ones (FHWC uint8)."""
     fn = dali.fn
     if options.size is None:
         clips = fn.copy(clips)  # an output must not lie in the memory that is lent for the input

@@ -17,6 +17,8 @@ __all__ = ["LIMIT", "choice", "integer", "rate", "seconds"]
 
 #: No count, stride or index is larger: places of a clip stay far inside int64, and a clip inside memory.
 LIMIT = 1 << 24
+#: No number that is meant has more characters.
+LONGEST = 60
 
 
 def integer(owner: str, name: str, value: object, low: int, high: int) -> int:
@@ -47,6 +49,8 @@ def _fraction(owner: str, name: str, value: object, expected: str) -> Fraction:
     try:
         if isinstance(value, bool):
             raise TypeError
+        if isinstance(value, str) and (len(value) > LONGEST or "e" in value.lower()):
+            value = float(value[: LONGEST + 1])  # "1e99999999" exactly would be a number of as many digits
         if isinstance(value, float | np.floating):  # the shortest decimal that is this float: what was meant
             return Fraction(str(value))
         if not isinstance(value, int | str | Fraction | np.integer):

@@ -30,6 +30,8 @@ MIX_1 = 0xBF58476D1CE4E5B9
 MIX_2 = 0x94D049BB133111EB
 #: Lane of the k-th retry of lane l is l + k * RETRY: lanes themselves stay far below.
 RETRY = 1 << 40
+#: Up to so many numbers Python's ints are quicker than numpy's arrays.
+SHORT = 24
 
 
 def word(state: int, element: int) -> int:
@@ -83,12 +85,13 @@ def high_product(a: WordArray, b: WordArray) -> WordArray:
 
 def below_each(states: WordArray, lanes: IntArray, bounds: IntArray) -> IntArray:
     """Uniform int64 in [0, bounds), broadcast over the three; bounds > 0."""
-    states, elements, limits = np.broadcast_arrays(states, lanes.astype(np.uint64), bounds.astype(np.uint64))
+    elements, limits = lanes.astype(np.uint64), bounds.astype(np.uint64)
     drawn = words(states, elements)
     result = high_product(drawn, limits)
     low = drawn * limits
     doubtful = low < limits
     if doubtful.any():
+        states, elements, limits = (np.broadcast_to(part, low.shape) for part in (states, elements, limits))
         _redraw(result, low, doubtful, states, elements, limits)
     return result.view(np.int64)
 
@@ -123,6 +126,8 @@ class Draw:
 
     def below_each(self, bounds: IntArray) -> IntArray:
         """int64[F]: uniform in [0, bounds), a number for each frame (lanes 1, 2, ...)."""
+        if len(bounds) <= SHORT:
+            return np.array([self.below(bound, lane) for lane, bound in enumerate(bounds.tolist(), 1)], np.int64)
         return below_each(np.array([self.state], np.uint64), np.arange(1, bounds.shape[-1] + 1), bounds)
 
 

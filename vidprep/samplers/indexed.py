@@ -65,6 +65,10 @@ class IndexPolicy(Policy):
         """Distance of neighbouring places, where it is one number above 0."""
         return None
 
+    def _is_inside(self) -> bool:
+        """Whether every place lies inside the range, however short it is."""
+        return False
+
     def _is_rectangular(self) -> bool:
         """Whether F is the same for every video."""
         return True
@@ -76,7 +80,7 @@ class IndexPolicy(Policy):
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         del timeline
         frames = self._relative(high - low, clip, draw)
-        return Places(frames + low if low else frames, self._step())
+        return Places(frames + low if low else frames, self._step(), inside=self._is_inside())
 
     def choose_many(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -136,6 +137,9 @@ class Uniform(IndexPolicy):
     def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
         return _uniform(self.mode, n, self.frames)
 
+    def _is_inside(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class Segments(IndexPolicy):
@@ -166,6 +170,12 @@ class Segments(IndexPolicy):
     stride: int = 1
     clips: int = 1
 
+    def _check(self) -> None:
+        if self.frames * self.length > LIMIT:
+            raise SamplingError(
+                f"Segments: frames={self.frames}, length={self.length}: expected at most {LIMIT} in all"
+            )
+
     def _clips(self, n: int) -> int:
         return self.clips
 
@@ -179,9 +189,12 @@ class Segments(IndexPolicy):
     def _starts(self, room: Number, draws: Draws) -> IntArray:
         if self.mode == "center":
             return _uniform("center", room, self.frames)
-        first = _uniform("start", room, self.frames)
-        end = (steps(self.frames) + 1) * room // self.frames
-        return first + draws.below_each(np.maximum(end - first, 1))
+        bounds = steps(self.frames + 1) * room // self.frames
+        first = bounds[..., :-1]
+        return first + draws.below_each(np.maximum(bounds[..., 1:] - first, 1))
+
+    def _is_inside(self) -> bool:
+        return self.length == 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +231,7 @@ class Keyframes(Policy):
                 f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}"
             )
 
+    @cached_property
     def _inner(self) -> IndexPolicy:
         """The policy that picks from the list of key frames."""
         if self.frames is None:
@@ -231,7 +245,7 @@ class Keyframes(Policy):
 
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         keys = _keys(timeline, low, high)
-        return Places(self._inner()._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
+        return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
 
     def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray, bool]:
         keys = _keys(timeline, low, high)
@@ -239,14 +253,14 @@ class Keyframes(Policy):
         return np.where(numbers < 0, -1, keys[numbers]), is_padding, bool(is_padding.any())
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        keys = timeline.keyframes
-        count = int(((keys >= low) & (keys < high)).sum())
-        return count > 0 and int(self._inner()._relative(count, clip, Draw(0)).max()) < count  # noqa: SLF001  # as above
+        first, end = timeline.keyframes.searchsorted((low, high)).tolist()
+        count = end - first
+        return count > 0 and bool(self._inner._relative(count, clip, Draw(0)).max() < count)  # noqa: SLF001  # as above
 
 
 def _keys(timeline: Timeline, low: int, high: int) -> IntArray:
-    keys = timeline.keyframes
-    keys = keys[(keys >= low) & (keys < high)]
+    first, end = timeline.keyframes.searchsorted((low, high)).tolist()
+    keys = timeline.keyframes[first:end]
     if not len(keys):
         raise SamplingError(f"keyframes: no key frame among frames {low} .. {high - 1}")
     return keys

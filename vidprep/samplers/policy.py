@@ -45,6 +45,8 @@ class Places(NamedTuple):
     """distance of neighbours, where it is one number above 0"""
     rate_fps: float | None = None
     """rate of the grid of times, where there is one"""
+    inside: bool = False
+    """all of them are known to lie inside the range"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +218,8 @@ class Policy(ABC):
         """frame_index, is_padding, and whether that is set anywhere."""
         del timeline  # for policies that count something else than frames
         frames = places.frames
-        if places.stride is not None and len(frames) and frames[0] >= low and frames[-1] < high:
+        ordered = places.stride is not None and len(frames) > 0
+        if places.inside or (ordered and frames[0] >= low and frames[-1] < high):
             return frames, np.zeros(len(frames), dtype=np.bool_), False
         index, is_padding = resolve(frames, low, high, self.pad, is_list=self.is_list)
         return index, is_padding, bool(is_padding.any())

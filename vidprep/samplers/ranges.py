@@ -176,8 +176,8 @@ class Dense(IndexPolicy):
                                     |...bbbb........|    span = (F − 1)·stride + 1
                                     |......cccc.....|
                                     |.........dddd..|
-        frames=4, clips=2           |aaaa.......bbbb|    start of clip j: floor(j·(n − span)/(K − 1) + 1/2),
-                                                         K = 1: the middle start
+        frames=4, clips=2           |aaaa...........|    start of clip j: floor(j·(n − span)/(K − 1) + 1/2),
+                                    |...........bbbb|    K = 1: the middle start
 
     With pad="drop", the default, only windows that fit are given, and a video that is too short gives none. With any
     other pad one more window follows where frames are left over (all of a video that is too short); with `clips` a video
@@ -237,7 +237,8 @@ class Windows(IndexPolicy):
 
         frames=6, overlap=2         |aaaaaa.........|    starts 0, (F − overlap)·stride, ...
                                     |....bbbbbb.....|    until the last frame is covered
-                                    |.........cccccc|    the last one moves back (pad="shift", the default)
+                                    |........cccccc.|
+                                    |.........dddddd|    the last one moves back (pad="shift", the default)
 
     With another pad the last window runs out: "none" shortens it, "drop" leaves it out, "edge" and the like fill it.
 

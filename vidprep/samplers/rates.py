@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class AtRate(Policy):
 
     def _sizing(self, clock: Clock) -> tuple[int, Fraction]:
         """Frames per clip, and their rate."""
-        fps = Fraction(self.fps)
+        fps = self._fps
         if self.frames is not None:
             return self.frames, fps
         whole = self.seconds is None
@@ -146,10 +146,15 @@ class AtRate(Policy):
         spread = length > 0 and (count > natural or (self.max_frames is not None and natural > self.max_frames))
         return count, count / length if spread else fps
 
-    def _start(self, clock: Clock) -> Fraction:
-        return clock.first + Fraction(self.start_seconds) / clock.time_base
+    @property
+    def _fps(self) -> Fraction:
+        return cast("Fraction", self.fps)  # since _check
 
-    def _room(self, clock: Clock) -> Fraction:
+    def _start(self, clock: Clock) -> Fraction | int:
+        """Tick at which the first clip starts, or may start."""
+        return clock.first + Fraction(self.start_seconds) / clock.time_base if self.start_seconds else clock.first
+
+    def _room(self, clock: Clock) -> Fraction | int:
         """Ticks from start_seconds to the end."""
         room = clock.end - self._start(clock)
         if room <= 0:
@@ -159,13 +164,15 @@ class AtRate(Policy):
             )
         return room
 
-    def _legal(self, clock: Clock, span: Fraction) -> tuple[int, int]:
+    def _legal(self, clock: Clock, count: int, fps: Fraction) -> tuple[int, int]:
         """First and one past the last frame (from `low`) at which a clip may start: its last time is inside."""
-        first = int(np.searchsorted(clock.pts, math.ceil(self._start(clock)), side="left"))
-        end = int(np.searchsorted(clock.pts, math.ceil(clock.end - span), side="left"))
+        first = int(clock.pts.searchsorted(math.ceil(self._start(clock)), side="left"))
+        span = clock.grid(0, fps, count)  # its last time is the clip's length in ticks
         if self.mode == "after":
-            end = int(np.searchsorted(clock.pts, math.floor(int(clock.pts[-1]) - span), side="right"))
-        return first, max(end, first)
+            end = clock.pts.searchsorted(int(clock.pts[-1]) + (-span.last // span.den), side="right")
+        else:
+            end = clock.pts.searchsorted(clock.end - span.last // span.den, side="left")
+        return first, max(int(end), first)
 
     def _count(self, timeline: Timeline, low: int, high: int) -> int:
         if self.place != "dense":
@@ -174,6 +181,8 @@ class AtRate(Policy):
         count, fps = self._sizing(clock)
         room, step = self._room(clock) * clock.time_base, self._distance(count, fps)
         fitting = max(math.ceil((room - (count - 1) / fps) / step), 0)
+        if fitting > checks.LIMIT:
+            raise SamplingError(f"rate: step_seconds={step}: {fitting} clips; expected at most {checks.LIMIT}")
         covered = (fitting - 1) * step + count / fps if fitting else 0
         tail = self.pad != "drop" and covered < room and fitting * step < room
         return fitting + tail
@@ -181,23 +190,23 @@ class AtRate(Policy):
     def _distance(self, count: int, fps: Fraction) -> Fraction:
         return count / fps if self.step_seconds is None else Fraction(self.step_seconds)
 
-    def _origin(self, clock: Clock, count: int, fps: Fraction, draw: Draw, clip: int) -> Fraction:
+    def _origin(self, clock: Clock, count: int, fps: Fraction, draw: Draw, clip: int) -> Fraction | int:
         if self.place == "start":
             return self._start(clock)
         if self.place == "dense":
             return self._start(clock) + clip * self._distance(count, fps) / clock.time_base
-        first, end = self._legal(clock, (count - 1) / fps / clock.time_base)
+        first, end = self._legal(clock, count, fps)
         if first == end:  # too short, or nothing left after start_seconds
             return self._start(clock)
         if self.place == "random":
-            return Fraction(int(clock.pts[first + draw.below(end - first)]))
+            return int(clock.pts[first + draw.below(end - first)])
         gaps, last = max(self.clips - 1, 1), end - 1 - first
         chosen = last // 2 if self.clips == 1 else (2 * clip * last + gaps) // (2 * gaps)
-        return Fraction(int(clock.pts[first + chosen]))
+        return int(clock.pts[first + chosen])
 
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         clock = self._clock(timeline, low, high)
         count, fps = self._sizing(clock)
         origin = self._origin(clock, count, fps, draw, clip)
-        places = clock.places(clock.grid(origin, 1 / fps, count), self.mode)
-        return Places(places, None, float(fps))
+        grid = clock.grid(origin, fps, count)
+        return Places(clock.places(grid, self.mode), None, float(fps), inside=clock.holds(grid, self.mode))

@@ -26,11 +26,13 @@ __all__ = ["Clock", "Grid", "Seconds", "clock_of", "frames_between"]
 Seconds = float | int | str | Fraction
 #: Products up to here are safe in int64.
 SAFE = 1 << 62
+#: Times further out are no times (73 years in nanoseconds); sums of two stay inside int64.
+FAR = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Times (first + k·step)/den ticks, k = 0 .. count−1; all ints, so that no time is rounded."""
+    """Times (first + k·step)/den ticks, k = 0 .. count−1, step >= 0; all ints, so that no time is rounded."""
 
     first: int
     step: int
@@ -42,18 +44,24 @@ class Grid:
         """One time."""
         return cls(ticks.numerator, 0, ticks.denominator, 1)
 
+    @property
+    def last(self) -> int:
+        """Numerator of the last time."""
+        return self.first + (self.count - 1) * self.step
+
     def numerators(self, factor: int = 1) -> IntArray:
         """First + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
         k = np.arange(self.count)
-        largest = factor * (abs(self.first) + self.count * abs(self.step))
-        if largest >= SAFE:
+        if factor * (abs(self.first) + self.count * self.step) >= SAFE:
             k = k.astype(object)
         return factor * (self.first + k * self.step)
 
 
 def _floor_div(numerators: IntArray, den: int) -> IntArray:
     quotient = numerators // den
-    return quotient.astype(np.int64)  # ticks fit, whatever the numerators needed
+    if quotient.dtype == np.int64:
+        return quotient
+    return np.clip(quotient, -SAFE, SAFE).astype(np.int64)  # no pts lies that far out
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +85,12 @@ class Clock:
         """Ticks from the first frame's start to the last one's end; > 0."""
         return self.end - self.first
 
-    def grid(self, origin: Fraction | int, interval_seconds: Fraction, count: int) -> Grid:
-        """`count` times from tick `origin`, `interval_seconds` apart."""
-        origin, interval = Fraction(origin), interval_seconds / self.time_base
-        den = math.lcm(origin.denominator, interval.denominator)
-        return Grid(int(origin * den), int(interval * den), den, count)
+    def grid(self, origin: Fraction | int, fps: Fraction, count: int) -> Grid:
+        """`count` times from tick `origin`, 1/fps seconds apart."""
+        step, den = fps.denominator * self.time_base.denominator, fps.numerator * self.time_base.numerator
+        common, scale = math.gcd(step, den), origin.denominator
+        step, den = step // common, den // common
+        return Grid(origin.numerator * den, step * scale, den * scale, count)
 
     def ticks(self, time_seconds: Fraction) -> Fraction:
         """A presentation time in ticks; exactly a frame's pts where it is that pts as float64 or float32."""
@@ -108,22 +117,30 @@ class Clock:
             grid: times in ticks.
             rule: "shown" (the frame on screen), "nearest" (earlier one of a tie), "after" (first at or after).
         """
-        wanted, n = grid.numerators(), len(self.pts)
         if rule == "shown":
-            inner = np.searchsorted(self.pts, _floor_div(wanted, grid.den), side="right") - 1
-            begins, ends = self.first * grid.den, self.end * grid.den
+            inner = self.pts.searchsorted(_floor_div(grid.numerators(), grid.den), side="right") - 1
         elif rule == "after":
-            inner = np.searchsorted(self.pts, -_floor_div(-wanted, grid.den), side="left")
-            begins, ends = None, int(self.pts[-1]) * grid.den + 1
+            inner = self.pts.searchsorted(-_floor_div(-grid.numerators(), grid.den), side="left")
         else:
             middles = self.pts[1:] + self.pts[:-1]
-            inner = np.searchsorted(middles, -_floor_div(-grid.numerators(2), grid.den), side="left")
-            begins, ends = self.first * grid.den, self.end * grid.den
-        late = wanted >= ends
-        early = wanted < begins if begins is not None else np.zeros(grid.count, np.bool_)
-        if late.any() or early.any():
-            inner = np.where(late | early, self._beyond(grid, rule), np.minimum(inner, n - 1))
-        return self.low + inner.astype(np.int64)
+            inner = middles.searchsorted(-_floor_div(-grid.numerators(2), grid.den), side="left")
+        if not self.holds(grid, rule):
+            wanted = grid.numerators()
+            begins, ends = self._bounds(grid, rule)
+            outside = (wanted < begins) | (wanted >= ends)
+            inner = np.where(outside, self._beyond(grid, rule), np.minimum(inner, len(self.pts) - 1))
+        return self.low + inner.astype(np.int64, copy=False)
+
+    def holds(self, grid: Grid, rule: str) -> bool:
+        """Whether every time of the grid has a frame."""
+        begins, ends = self._bounds(grid, rule)
+        return begins <= grid.first and grid.last < ends
+
+    def _bounds(self, grid: Grid, rule: str) -> tuple[int, int]:
+        """Numerators from and below which a time has a frame."""
+        if rule == "after":  # whatever comes before the first frame waits for it
+            return min(grid.first, self.first * grid.den), int(self.pts[-1]) * grid.den + 1
+        return self.first * grid.den, self.end * grid.den
 
     def _beyond(self, grid: Grid, rule: str) -> IntArray:
         """Frame numbers of a video that goes on at the average rate, n frames to `duration` ticks."""
@@ -155,9 +172,11 @@ def clock_of(timeline: Timeline, low: int, high: int) -> Clock:
     """
     pts = timeline.pts[low:high]
     falls = pts[1:] < pts[:-1]
-    if falls.any():
+    if np.count_nonzero(falls):
         at = low + 1 + int(falls.argmax())
         raise SamplingError(f"frame {at} is shown before frame {at - 1}: times that fall choose no frames; use indices")
+    if int(pts[0]) < -FAR or int(pts[-1]) > FAR:
+        raise SamplingError(f"frames are shown from tick {pts[0]} to {pts[-1]}: expected times within ±{FAR}")
     if high < timeline.num_frames:
         end = int(timeline.pts[high])
     else:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from vidprep.records import ReadAt
 
-#: Bytes of the first read, and of those until the index is found.
-HEAD_BYTES = 64 * 1024
+#: Bytes of the first read: enough to see whether the index stands in front, or where it may be.
+HEAD_BYTES = 4 * 1024
+#: Bytes of those that follow until the index is found.
+INDEX_BYTES = 64 * 1024
 #: Bytes of a read that looks for the next fragment.
 FRAGMENT_BYTES = 16 * 1024
 
@@ -61,6 +63,8 @@ class Window:
         if begin < 0 or begin + size > len(self._data):
             self._data = self._read_at(offset, min(max(size, self.window_bytes), self.size_bytes - offset))
             self._start = offset
+            if self.window_bytes == HEAD_BYTES:
+                self.window_bytes = INDEX_BYTES
             begin = 0
         return self._data, begin
 
@@ -68,10 +72,14 @@ class Window:
 def top_boxes(window: Window) -> Iterator[TopBox]:
     """Boxes at the file's top level, in order, up to the first that cannot be one (size below its own header)."""
     position, size_bytes = 0, window.size_bytes
+    data, first = b"", 0
     while position + 8 <= size_bytes:
-        data, at = window.view(position, min(16, size_bytes - position))
-        if len(data) < at + 8:
-            return
+        at = position - first
+        if at + 16 > len(data):
+            data, at = window.view(position, 16)
+            first = position - at
+            if len(data) < at + 8:
+                return
         size, kind = _header(data, at)
         body = position + 8
         if size == 1:
@@ -87,23 +95,40 @@ def top_boxes(window: Window) -> Iterator[TopBox]:
         position = end
 
 
-def children(data: bytes, start: int, end: int) -> Boxes:
-    """Boxes in data[start:end] by type. One that overruns is cut at `end`; one that is too small ends the walk."""
+def children(data: bytes, start: int, end: int, entered: frozenset[bytes] = frozenset()) -> Boxes:
+    """Boxes in data[start:end] by type, and those within the first of each type of `entered`.
+
+    One that overruns the box around it is cut at that one's end; one that is too small ends the walk of what is
+    around it.
+    """
     found: Boxes = {}
-    while start + 8 <= end:
-        size, kind = _header(data, start)
-        if size >= 8:
-            body = start + 8
-        else:
-            size, body = _unusual_size(data, start, size, end)
-            if size < 8:
-                break
-        start += size
-        if kind in found:
-            found[kind].append((body, start if start < end else end))
-        else:
-            found[kind] = [(body, start if start < end else end)]
-    return found
+    around: list[Span] = []  # where the walk goes on behind the boxes that it is in
+    while True:
+        last, span = end - 8, None
+        while start <= last:
+            size, kind = _header(data, start)
+            if size >= 8:
+                span = start + 8, start + size
+            else:
+                size, body = _unusual_size(data, start, size, end)
+                if size < 8:
+                    break
+                span = body, start + size
+            start += size
+            if kind in found:
+                found[kind].append(span)
+                continue
+            found[kind] = [span]
+            if kind in entered:
+                around.append((start, end))
+                start, end = span[0], min(start, end)
+                found[kind] = [(start, end)]
+                last, span = end - 8, None
+        if span and start > end:
+            found[kind][-1] = (span[0], end)
+        if not around:
+            return found
+        start, end = around.pop()
 
 
 def _unusual_size(data: bytes, start: int, size: int, end: int) -> tuple[int, int]:

@@ -101,6 +101,10 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
     flags = _flags(samples)
     if not edits or len(samples) == 0:
         return Rows(sample=slice(None), pts=pts, flags=flags | _SHOWN)
+    if len(edits) == 1 and (earliest := _start_of_all(pts, edits[0])) is not None:
+        if earliest:
+            pts = np.subtract(pts, earliest, out=None if pts is samples.dts else pts)
+        return Rows(sample=slice(None), pts=pts, flags=flags | _SHOWN)
     cuts, lead = _segments(samples, pts, edits, notes)
     if not cuts:
         empty = np.zeros(0, np.int64)
@@ -119,6 +123,15 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
         flags=np.concatenate([flags[c.first : c.stop] | _shown(c) for c in cuts]),
         segment=np.repeat(np.arange(len(cuts)), [c.stop - c.first for c in cuts]) if len(cuts) > 1 else None,
     )
+
+
+def _start_of_all(pts: IntArray, edit: Edit) -> int | None:
+    """The least composition time, where the only edit shows every sample; None if it does not."""
+    begin, end = edit.media_time, edit.media_time + (edit.duration or _FOREVER)
+    earliest: int = pts.item(pts.argmin())
+    if edit.rate and 0 <= begin <= earliest and pts.item(pts.argmax()) < end:
+        return earliest
+    return None
 
 
 class _Cut(NamedTuple):

@@ -19,7 +19,6 @@ from vidprep.containers.isobmff.tracks import (
     external_reference,
     media_header,
     read_movie,
-    sample_tables,
 )
 from vidprep.errors import (
     ContainerError,
@@ -159,9 +158,8 @@ def _open_film(found: _Found, notes: Notes) -> _Film:
             raise TruncatedContainerError("the movie box is cut off before any track", offset=box.start)
     track, others = choose_track(movie)
     timescale = media_header(movie.data, track).timescale or movie.timescale or 1
-    stbl = sample_tables(movie.data, track)
-    edts = track.boxes.get(b"edts")
-    elst = children(movie.data, *edts[0]).get(b"elst") if edts else None
+    stbl = track.minf
+    elst = track.boxes.get(b"elst")
     return _Film(
         movie=movie,
         track=track,

@@ -102,7 +102,7 @@ def read_samples(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> Sam
         size=sizes,
         dts=dts,
         duration=duration,
-        composition=_composition(data, stbl, tables, n, notes) if b"ctts" in tables and n else None,
+        composition=_composition(stbl, tables, n, notes) if b"ctts" in tables and n else None,
         key=_keys(data, stbl, tables, n, notes) if b"stss" in stbl else None,
         disposable=_disposable(data, stbl, n) if b"sdtp" in stbl else None,
         entry=entry,
@@ -134,20 +134,26 @@ def _convert(data: bytes, stbl: Boxes, notes: Notes) -> _Tables:
     (big-endian), so that only the columns that are needed are copied.
     """
     tables: _Tables = {}
-    small: list[tuple[bytes, bytes]] = []
+    small: list[tuple[bytes, int, int]] = []
+    bodies: list[bytes] = []
+    at = 0
     for kind, (fields, skip) in _WORD_TABLES.items():
         if kind not in stbl:
             continue
-        first, count = _extent(data, stbl[kind][0], 4 * fields, kind, notes, skip)
-        if count * fields < _SMALL_BYTES // 4:
-            small.append((kind, data[first : first + 4 * count * fields]))
+        start, end = stbl[kind][0]
+        first = start + skip + 4
+        size = 4 * fields * u32(data, first - 4)[0] if first <= end else end
+        if size > end - first:
+            first, count = _extent(data, (start, end), 4 * fields, kind, notes, skip)
+            size = 4 * fields * count
+        if size < _SMALL_BYTES:
+            bodies.append(data[first : first + size])
+            small.append((kind, at, at := at + size // 4))
         else:
-            tables[kind] = np.ndarray(count * fields, _U32, data, first)
-    together = np.frombuffer(b"".join([body for _, body in small]), _U32).astype(np.int64)
-    at = 0
-    for kind, body in small:
-        tables[kind] = together[at : at + len(body) // 4]
-        at += len(body) // 4
+            tables[kind] = np.ndarray(size // 4, _U32, data, first)
+    together = np.frombuffer(b"".join(bodies), _U32).astype(_INT64)
+    for kind, first, end in small:
+        tables[kind] = together[first:end]
     return tables
 
 
@@ -329,21 +335,21 @@ def _repeat_to(values: IntArray, counts: IntArray, n: int, fill: int, name: str,
     return np.concatenate([np.repeat(values, counts), np.full(n - total, fill, np.int64)])
 
 
-def _composition(data: bytes, stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> IntArray | None:
+def _composition(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> IntArray | None:
     """Composition offsets (8.6.1.3), read as signed in either version: files of version 0 hold negative ones too."""
     span = stbl[b"ctts"][0]
-    counts, offsets = tables[b"ctts"][0::2], tables[b"ctts"][1::2]
+    counts, offsets = tables[b"ctts"][0::2], _int64(tables[b"ctts"][1::2])
     if len(counts) == 0:
         return None
-    if data[span[0] + 12 : span[1] : 8].strip(b"\0"):  # first bytes: some are below 0, or 2^24 and more
+    if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # as unsigned: some are below 0, or far too large
         offsets = offsets.astype(np.int32).astype(np.int64)
         believed = offsets[:-2]
         if len(believed) and max(int(believed.max()), -int(believed.min())) > MAX_COMPOSITION_OFFSET:
             notes.add("composition offsets beyond 2^28 ticks: ctts is ignored", span[0])
             return None
-    if len(counts) == n and np.count_nonzero(counts == 1) == n:
-        return _int64(offsets)
-    return _repeat_to(_int64(offsets), _int64(counts), n, 0, "ctts", span, notes)
+    if len(counts) == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
+        return offsets
+    return _repeat_to(offsets, _int64(counts), n, 0, "ctts", span, notes)
 
 
 def _keys(data: bytes, stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> BoolArray | None:

@@ -21,6 +21,9 @@ MAX_INFLATED_BYTES = 32 << 20
 #: Tracks of one movie that are looked at.
 MAX_TRACKS = 4096
 _VIDEO_HANDLERS = frozenset({b"vide", b"pict"})
+#: Boxes of a track that are walked together with it, and of its media information.
+_TRACK_PARTS = frozenset({b"edts", b"mdia"})
+_MEDIA_PARTS = frozenset({b"stbl"})
 _IDENTITY = (0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 _IDENTITY_BYTES = b"".join(value.to_bytes(4, "big") for value in _IDENTITY)
 #: The body of nearly every dinf box: one data reference, and it says "this file".
@@ -47,9 +50,9 @@ class Track:
     track_id: int
     handler: bytes
     boxes: Boxes
-    mdia: Boxes
+    """children of trak, edts and mdia"""
     minf: Boxes
-    """children of minf; empty for tracks that are no video"""
+    """children of minf and stbl; empty for tracks that are no video"""
 
     @property
     def is_video(self) -> bool:
@@ -131,11 +134,10 @@ def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
 
 
 def _read_track(data: bytes, span: Span, stream_index: int) -> Track:
-    boxes = children(data, *span)
-    mdia = children(data, *boxes[b"mdia"][0]) if b"mdia" in boxes else {}
+    boxes = children(data, *span, _TRACK_PARTS)
     header, end = boxes.get(b"tkhd", ((0, 0),))[0]
     at = header + (20 if end > header and data[header] == 1 else 12)
-    named, stop = mdia.get(b"hdlr", ((0, 0),))[0]
+    named, stop = boxes.get(b"hdlr", ((0, 0),))[0]
     handler = data[named + 8 : named + 12] if stop - named >= 12 else b""
     is_video_or_unknown = handler in _VIDEO_HANDLERS or not handler
     return Track(
@@ -143,14 +145,13 @@ def _read_track(data: bytes, span: Span, stream_index: int) -> Track:
         track_id=u32(data, at)[0] if at + 4 <= end else 0,
         handler=handler,
         boxes=boxes,
-        mdia=mdia,
-        minf=children(data, *mdia[b"minf"][0]) if is_video_or_unknown and b"minf" in mdia else {},
+        minf=children(data, *boxes[b"minf"][0], _MEDIA_PARTS) if is_video_or_unknown and b"minf" in boxes else {},
     )
 
 
 def media_header(data: bytes, track: Track) -> MediaHeader:
     """Timescale and duration of the track's media."""
-    start, end = track.mdia.get(b"mdhd", ((0, 0),))[0]
+    start, end = track.boxes.get(b"mdhd", ((0, 0),))[0]
     if end - start >= 32 and data[start] == 1:
         duration = u64(data, start + 24)[0]
         return MediaHeader(u32(data, start + 20)[0], duration if duration < 1 << 62 else None)
@@ -158,11 +159,6 @@ def media_header(data: bytes, track: Track) -> MediaHeader:
         duration = u32(data, start + 16)[0]
         return MediaHeader(u32(data, start + 12)[0], duration if duration != 0xFFFFFFFF else None)
     return MediaHeader(0, None)
-
-
-def sample_tables(data: bytes, track: Track) -> Boxes:
-    """Children of the track's stbl."""
-    return children(data, *track.minf[b"stbl"][0]) if b"stbl" in track.minf else {}
 
 
 def choose_track(movie: Movie) -> tuple[Track, list[Track]]:
@@ -195,8 +191,7 @@ def _chapter_tracks(movie: Movie) -> set[int]:
 
 
 def _has_samples(data: bytes, track: Track) -> bool:
-    stbl = sample_tables(data, track)
-    spans = stbl.get(b"stsz") or stbl.get(b"stz2") or ((0, 0),)
+    spans = track.minf.get(b"stsz") or track.minf.get(b"stz2") or ((0, 0),)
     return spans[0][1] - spans[0][0] >= 12 and u32(data, spans[0][0] + 8)[0] > 0
 
 
@@ -207,7 +202,7 @@ def describe(movie: Movie, others: list[Track]) -> tuple[str, ...]:
 
 
 def _phrase(data: bytes, track: Track) -> str:
-    entries = read_entries(data, sample_tables(data, track).get(b"stsd", (None,))[0])
+    entries = read_entries(data, track.minf.get(b"stsd", (None,))[0])
     if not entries:
         return "video"
     return f"{entries[0].codec or entries[0].fourcc.decode('latin-1')} {entries[0].width}x{entries[0].height}"

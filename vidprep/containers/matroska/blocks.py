@@ -6,7 +6,9 @@ unknown sizes a matter of course. Cues and SeekHead are not needed and cannot mi
 
 from __future__ import annotations
 
+import re
 from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vidprep.containers.matroska import ids
@@ -26,6 +28,8 @@ NUM_COLUMNS = 8
 _CLUSTER_ID = ids.CLUSTER.to_bytes(4, "big")
 _STARTS_CLUSTER = ids.IN_CLUSTER | ids.ANYWHERE
 _SCAN_BYTES = 64 << 10
+#: One less than the longest of what a search for a start looks at.
+_START_BYTES = 8
 _MAX_FINDINGS = 16
 _MAX_RESYNCS = 1000
 _KEY_FLAG, _LACING_FLAGS = 0x80, 0x06
@@ -185,32 +189,57 @@ class Walk:
         return _vint(data, index, VINT_LENGTH[data[index]])
 
     def _resync(self, why: str) -> None:
-        """Go on at the next cluster; without one, the file ends here."""
+        """Go on at the next cluster, or key frame of this one; without either, the file ends here."""
         position = self._position
         self._num_resyncs += 1
-        self._position = self._next_cluster(position + 1) if self._num_resyncs <= _MAX_RESYNCS else -1
+        self._position = self._next_start(position + 1) if self._num_resyncs <= _MAX_RESYNCS else -1
         if self._position < 0:
             self._position = self._window.size_bytes
             self._find(Reason.TRUNCATED, f"{why}, and no cluster follows", position)
         else:
             self._find(Reason.CORRUPT_TABLE, f"{why}; {self._position - position} bytes are passed over", position)
 
-    def _next_cluster(self, position: int) -> int:
-        """Where the next plausible cluster starts, or −1."""
+    def _next_start(self, position: int) -> int:
+        """Where decoding can start again: the next plausible cluster or key frame in this one; −1 if there is none."""
+        starts = _starts(self._video)
         while position < self._window.size_bytes:
             data = self._window.read_at(position, _SCAN_BYTES)
-            found = data.find(_CLUSTER_ID)
-            while found >= 0:
-                inside = self._window.element(position + found).start
-                if self._window.element(inside).id in _STARTS_CLUSTER:
-                    return position + found
-                found = data.find(_CLUSTER_ID, found + 1)
-            position += max(len(data) - 3, 1) if len(data) == _SCAN_BYTES else len(data) or 1 << 62
+            for match in starts.finditer(data):
+                at = position + match.start()
+                if self._is_cluster(at) if match[0] == _CLUSTER_ID else self._is_block(at):
+                    return at
+            position += max(len(data) - _START_BYTES, 1) if len(data) == _SCAN_BYTES else len(data) or 1 << 62
         return -1
+
+    def _is_cluster(self, position: int) -> bool:
+        return self._window.element(self._window.element(position).start).id in _STARTS_CLUSTER
+
+    def _is_block(self, position: int) -> bool:
+        """Whether a block of this cluster is followed by two elements, or by the cluster's end."""
+        end: int | None = self._window.element(position).end
+        for _ in range(2):
+            if end is None or end >= self._limit:
+                return end == self._limit
+            following = self._window.element(end)
+            if following.id not in ids.KNOWN:
+                return False
+            if following.id == ids.CLUSTER:
+                return True
+            end = following.end
+        return end is not None and end <= self._limit
 
     def _find(self, reason: Reason, message: str, offset: int) -> None:
         if len(self.findings) < _MAX_FINDINGS:
             self.findings.append(Finding(reason=reason, message=message, offset=offset))
+
+
+@lru_cache(maxsize=64)
+def _starts(track: int) -> re.Pattern[bytes]:
+    """A cluster's id, or the header of a SimpleBlock that holds a key frame of a track of a one-byte number."""
+    number = re.escape(bytes([0x80 | track & 0x7F]))
+    block = rb"\xa3(?:[\x80-\xff]|[\x40-\x7f].|[\x20-\x3f]..|[\x10-\x1f]...)" + number + rb"..[\x80-\x8f]"
+    cluster = re.escape(_CLUSTER_ID)
+    return re.compile(cluster + (rb"|" + block if track < 0x7F else b""), re.DOTALL)
 
 
 def _vint(data: bytes, index: int, length: int) -> int:

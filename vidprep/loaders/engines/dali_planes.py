@@ -39,6 +39,8 @@ GPU_CONVERSIONS = {
     ),
 }
 
+#: Changes below this end the rounds.
+SETTLED_LEVELS = 0.25
 #: Rounds in which channels that were cut off at 0 or 255 take what the others say.
 CLIPPING_ROUNDS = 12
 
@@ -61,7 +63,10 @@ def planes_of(rgb: Plane, colour_range: str | None, *, device: str) -> tuple[Pla
         chroma = _bytes(np.einsum("ih,hwc,jw->ijc", rows.inverse, ycc[..., 1:], columns.inverse, optimize=True) + zeros)
         spread = np.einsum("hi,ijc,wj->hwc", rows.matrix, chroma - zeros, columns.matrix, optimize=True)
         luma = (levels - spread @ table.matrix[:, 1:].T).mean(-1) / table.matrix[0, 0]
-        levels = _beyond_the_cut(rgb, np.concatenate((luma[..., None], spread), -1) @ table.matrix.T)
+        found = _beyond_the_cut(rgb, np.concatenate((luma[..., None], spread), -1) @ table.matrix.T)
+        if np.abs(found - levels).max() < SETTLED_LEVELS:
+            break
+        levels = found
     return _bytes(luma + table.offset[0]), chroma[..., 0], chroma[..., 1]
 
 

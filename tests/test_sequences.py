@@ -1,0 +1,50 @@
+"""What a clip's samples say of sequences: one kind, or several, with size, cropping and chroma location."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vidprep.loaders.cut import open_indexed, read_cut
+from vidprep.loaders.engines.sequences import Sequence, sequences
+from vidprep.loaders.frames import as_video
+from vidprep.loaders.packet_forms import elementary_packets
+
+START = b"\x00\x00\x00\x01"
+
+
+def found(path):
+    video = as_video(str(path))
+    with open_indexed(video) as source:
+        cut = read_cut(video, source, np.arange(video.table.num_frames))
+    return video.info, sequences(video.info.codec, [data for _, data in elementary_packets(cut)])
+
+
+@pytest.mark.parametrize(
+    "name", ["clip_window.mp4", "hevc_stss_first_only.mp4", "vp8_altref.webm", "vp9_altref.webm", "ts_wrap33.ts"]
+)
+def test_a_plain_stream_is_one_sequence_of_its_size(cases, name):
+    info, kinds = found(cases / "files" / name)
+    assert [(kind.width, kind.height) for kind in kinds] == [(info.width, info.height)]
+
+
+def test_a_stream_whose_size_changes_is_two(cases):
+    _, kinds = found(cases / "files" / "res_change.ts")
+    assert {(kind.width, kind.height) for kind in kinds} == {(160, 144), (192, 160)}
+
+
+def test_streams_with_other_reference_counts_are_not_the_same(cases):
+    _, plain = found(cases / "files" / "clip_window.mp4")
+    (kind,) = plain
+    other = kind._replace(parameters=kind.parameters._replace(max_ref_frames=kind.parameters.max_ref_frames + 1))
+    assert other != kind
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc", "vp8", "vp9"])
+def test_what_cannot_be_read_counts_as_a_sequence_without_a_size(codec):
+    start = {"h264": START + b"\x67", "hevc": START + b"\x42\x01"}.get(codec, b"")
+    assert sequences(codec, [start]) == {Sequence()}
+
+
+def test_samples_without_headers_say_nothing():
+    assert sequences("h264", [START + b"\x65" + bytes(40)]) == frozenset()
