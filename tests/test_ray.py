@@ -27,6 +27,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))  # inherited by the nodes' workers
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "120")  # a busy machine takes longer than its 30 s
     both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     monkeypatch.setenv("RAY_ADDRESS", both.address)
     try:
