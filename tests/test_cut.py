@@ -295,3 +295,24 @@ def test_containers_that_must_be_demuxed_give_the_same_packets_as_pyav(tmp_path)
     with open_source(str(path)) as source:
         cut = read_cut(video, source, np.array([12, 25]))
     assert [packet.data for packet in cut.packets] == [payloads[packet.row] for packet in cut.packets]
+
+
+@pytest.mark.parametrize("name", ["hevc_stss_first_only.mp4", "clip_window.mp4", "open_gop.mp4", "vp9_altref.webm"])
+def test_the_quick_look_at_a_sample_agrees_with_all_its_facts(cases, name):
+    video = as_video(str(cases / "files" / name))
+    with open_indexed(video) as source:
+        packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
+    is_unreferenced = cut_module._unreferenced_test(video.info)
+    facts = [sample_facts(video.info, packet.data).disposable is True for packet in packets]
+    assert [is_unreferenced(packet.data) for packet in packets] == facts
+
+
+def test_the_quick_look_at_hevc_agrees_with_all_facts_where_pictures_are_unreferenced(tmp_path):
+    options = {"preset": "ultrafast", "bf": "3", "x265-params": "log-level=error:bframes=3:b-adapt=0"}
+    video = as_video(make_video(tmp_path / "a.mp4", frames=40, gop=20, codec="libx265", options=options))
+    with open_indexed(video) as source:
+        packets = read_cut(video, source, np.arange(40)).packets
+    is_unreferenced = cut_module._unreferenced_test(video.info)
+    found = [is_unreferenced(packet.data) for packet in packets]
+    assert found == [sample_facts(video.info, packet.data).disposable is True for packet in packets]
+    assert 5 < sum(found) < 40

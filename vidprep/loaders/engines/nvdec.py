@@ -32,8 +32,6 @@ from vidprep.loaders.engines.sequences import Sequence, sequences
 from vidprep.loaders.packet_forms import elementary_packets
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-
     from vidprep.loaders.cut import Cut, Packet
     from vidprep.records import StreamInfo
 
@@ -61,10 +59,6 @@ FAILED = "NVDEC failed"
 #: Codecs that reorder pictures: those come without delay in decode order only. The others' come in either order, and in
 #: display order without the hidden ones.
 REORDERING_CODECS = frozenset({"h264", "hevc"})
-
-#: Pictures that nobody wants, fed at once: each call hands the GIL to another thread and must win it back. They come in
-#: decode order, each call's picture count is checked, and wanted ones are fed alone: none can be taken for another.
-UNWANTED_AT_ONCE = 8
 
 #: Pixel formats that a session's surfaces can hold → bits.
 PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
@@ -317,15 +311,14 @@ class _Session:
         fed = self._packet
         buffer = np.frombuffer(b"".join([data for _, data in segment]), np.uint8)
         address = buffer.ctypes.data
-        most = UNWANTED_AT_ONCE if cut.info.codec in REORDERING_CODECS else 1
-        for call in _calls(cut, segment, wanted.rows, most):
-            fed.bsl_data, fed.bsl = address, call.size_bytes
-            address += call.size_bytes
-            pictures = self._decoded(fed) if call.size_bytes else []  # an empty packet would end the stream
-            if len(pictures) != call.num_pictures:
-                raise NvdecError(f"{len(pictures)} pictures, not {call.num_pictures}, up to coded sample {call.row}")
-            if call.is_wanted and pictures:
-                wanted.take(call.row, pictures[0])
+        for packet, data in segment:
+            fed.bsl_data, fed.bsl = address, len(data)
+            address += len(data)
+            pictures = self._decoded(fed) if data else []  # an empty packet would end the stream
+            if len(pictures) != (_gives_picture(cut, packet) and len(data) > 0):
+                raise NvdecError(f"coded sample {packet.row} gave {len(pictures)} pictures")
+            if pictures and packet.row in wanted.rows:
+                wanted.take(packet.row, pictures[0])
         if self._decoded(self._end):
             raise NvdecError("a picture came after the last coded sample's")
 
@@ -334,36 +327,6 @@ class _Session:
             return self._decoder.Decode(packet)
         except Exception as error:
             raise NvdecError(_one_line(error)) from error
-
-
-class _Call(NamedTuple):
-    """What a decoder is fed at once: a wanted picture alone, or some that nobody wants."""
-
-    row: int
-    """of the last coded sample"""
-    size_bytes: int
-    num_pictures: int
-    is_wanted: bool
-
-
-def _calls(cut: Cut, segment: list[tuple[Packet, bytes]], wanted: Container[int], max_unwanted: int) -> Iterator[_Call]:
-    run: list[tuple[Packet, bytes]] = []
-    for packet, data in segment:
-        is_wanted = packet.row in wanted
-        if run and (is_wanted or len(run) == max_unwanted):
-            yield _call(cut, run, is_wanted=False)
-            run = []
-        run.append((packet, data))
-        if is_wanted:
-            yield _call(cut, run, is_wanted=True)
-            run = []
-    if run:
-        yield _call(cut, run, is_wanted=False)
-
-
-def _call(cut: Cut, run: list[tuple[Packet, bytes]], *, is_wanted: bool) -> _Call:
-    num_pictures = sum(len(data) > 0 and _gives_picture(cut, packet) for packet, data in run)
-    return _Call(run[-1][0].row, sum(len(data) for _, data in run), num_pictures, is_wanted)
 
 
 def _gives_picture(cut: Cut, packet: Packet) -> bool:
@@ -387,7 +350,14 @@ class _Wanted:
         self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
         self._stream = torch.cuda.current_stream(device).cuda_stream
         self._address = self._surfaces.data_ptr()
-        self._surface_bytes = self._surfaces[:1].nbytes
+        self._surface_bytes = self._shape[0] * self._shape[1] * dtype.itemsize
+
+    def take(self, row: int, frame: Any) -> None:
+        """Copy the picture of a wanted row, on the current stream."""
+        place = self.rows[row]
+        if not self._copied_whole(frame, place):
+            self._copied_by_torch(frame, place)
+        self._num_copied += 1
 
     def complete(self) -> Any:
         """All surfaces. Raises NvdecError where one is missing."""
@@ -395,17 +365,22 @@ class _Wanted:
             raise NvdecError(f"{self._num_copied} of {len(self._surfaces)} wanted pictures came")
         return self._surfaces
 
-    def take(self, row: int, frame: Any) -> None:
-        """Copy the picture of a wanted row, on the current stream."""
+    def _copied_whole(self, frame: Any, place: int) -> bool:
+        """Whether one copy by the driver did it: an 8-bit surface without gaps, of the right shape."""
+        if tuple(frame.shape) != self._shape or tuple(frame.strides) != (self._shape[1], 1):
+            return False
+        if self._surfaces.dtype.itemsize != 1 or frame.framesize() != self._surface_bytes:
+            return False
+        target = self._address + place * self._surface_bytes
+        return _copied(target, frame.GetPtrToPlane(0), self._surface_bytes, self._stream) == 0
+
+    def _copied_by_torch(self, frame: Any, place: int) -> None:
         import torch
 
-        surface, place = torch.from_dlpack(frame), self.rows[row]
-        if tuple(surface.shape[:2]) != self._shape or surface.nbytes != self._surface_bytes:
+        surface = torch.from_dlpack(frame)
+        if tuple(surface.shape[:2]) != self._shape or surface.dtype.itemsize != self._surfaces.dtype.itemsize:
             raise NvdecError(f"the surface is {tuple(surface.shape)} {surface.dtype}, not {self._shape}")
-        target = self._address + place * self._surface_bytes
-        if not surface.is_contiguous() or _copied(target, surface.data_ptr(), self._surface_bytes, self._stream):
-            self._surfaces[place].copy_(surface.view(self._surfaces.dtype).reshape(self._shape))
-        self._num_copied += 1
+        self._surfaces[place].copy_(surface.view(self._surfaces.dtype).reshape(self._shape))
 
 
 @lru_cache(maxsize=1)
@@ -420,7 +395,8 @@ def _copy_function() -> Any:
 def _copied(target: int, origin: int, size_bytes: int, stream: int) -> int:
     """Copy on the device; 0, or the driver's error (no context in this thread yet).
 
-    torch's copy_ gives up the GIL several times, to start what takes 3 microseconds, and waits to have it back.
+    By the driver, the GIL held: from_dlpack and copy_ cost 45 microseconds of Python where this costs 13 (measured on
+    an H200), and give the GIL up several times on the way.
     """
     return int(_copy_function()(target, origin, size_bytes, stream))
 
