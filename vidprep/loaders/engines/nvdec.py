@@ -371,8 +371,17 @@ class _Wanted:
             return False
         if self._surfaces.dtype.itemsize != 1 or frame.framesize() != self._surface_bytes:
             return False
+        origin = frame.GetPtrToPlane(0)
+        if self._num_copied == 0 and not self._is_where_dlpack_says(frame, origin):
+            return False
         target = self._address + place * self._surface_bytes
-        return _copied(target, frame.GetPtrToPlane(0), self._surface_bytes, self._stream) == 0
+        return _copied(target, origin, self._surface_bytes, self._stream) == 0
+
+    def _is_where_dlpack_says(self, frame: Any, address: int) -> bool:
+        """Looked at once a clip: a wrong address would give wrong pixels without an error."""
+        import torch
+
+        return bool(torch.from_dlpack(frame).data_ptr() == address)
 
     def _copied_by_torch(self, frame: Any, place: int) -> None:
         import torch
