@@ -107,14 +107,13 @@ def children(data: bytes, start: int, end: int, entered: frozenset[bytes] = froz
         last, span = end - 8, None
         while start <= last:
             size, kind = _header(data, start)
-            if size >= 8:
-                span = start + 8, start + size
-            else:
+            body = start + 8
+            if size < 8:
                 size, body = _unusual_size(data, start, size, end)
                 if size < 8:
                     break
-                span = body, start + size
             start += size
+            span = body, start
             if kind in found:
                 found[kind].append(span)
                 continue
@@ -125,7 +124,7 @@ def children(data: bytes, start: int, end: int, entered: frozenset[bytes] = froz
                 found[kind] = [(start, end)]
                 last, span = end - 8, None
         if span and start > end:
-            found[kind][-1] = (span[0], end)
+            found[kind][-1] = (span[0], end)  # overran: cut
         if not around:
             return found
         start, end = around.pop()
