@@ -107,13 +107,13 @@ def children(data: bytes, start: int, end: int, entered: frozenset[bytes] = froz
         last, span = end - 8, None
         while start <= last:
             size, kind = _header(data, start)
-            body = start + 8
-            if size < 8:
+            if size >= 8:
+                span = start + 8, (start := start + size)
+            else:
                 size, body = _unusual_size(data, start, size, end)
                 if size < 8:
                     break
-            start += size
-            span = body, start
+                span = body, (start := start + size)
             if kind in found:
                 found[kind].append(span)
                 continue
