@@ -67,7 +67,7 @@ def _sync_doubts(parsed: ParsedVideo) -> list[str]:
     count = len(keys)
     if count == 0:
         return ["no_sync"]
-    if keys[0] != 0:
+    if keys.item(0) != 0:
         return ["first_not_sync"]
     if count == rows > 1:
         return ["all_sync"]

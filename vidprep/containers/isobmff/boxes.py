@@ -108,13 +108,12 @@ def children(data: bytes, start: int, end: int, entered: frozenset[bytes] = froz
         while start <= last:
             size, kind = _header(data, start)
             if size >= 8:
-                span = start + 8, start + size
+                span = start + 8, (start := start + size)
             else:
                 size, body = _unusual_size(data, start, size, end)
                 if size < 8:
                     break
-                span = body, start + size
-            start += size
+                span = body, (start := start + size)
             if kind in found:
                 found[kind].append(span)
                 continue
@@ -125,7 +124,7 @@ def children(data: bytes, start: int, end: int, entered: frozenset[bytes] = froz
                 found[kind] = [(start, end)]
                 last, span = end - 8, None
         if span and start > end:
-            found[kind][-1] = (span[0], end)
+            found[kind][-1] = (span[0], end)  # overran: cut
         if not around:
             return found
         start, end = around.pop()

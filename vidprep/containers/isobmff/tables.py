@@ -118,9 +118,9 @@ def _where(stbl: Boxes, kind: bytes) -> int | None:
 _UNSIGNED = {width: np.dtype(f">u{width}") for width in (1, 2, 4, 8)}
 _U32, _U64 = _UNSIGNED[4], _UNSIGNED[8]
 _Tables = dict[bytes, "npt.NDArray[Any]"]
-#: Tables of 32-bit numbers: numbers in a record, and bytes before the count of records.
-_WORD_TABLES = {b"stsz": (1, 8), b"stco": (1, 4), b"stsc": (3, 4), b"stts": (2, 4), b"ctts": (2, 4), b"stss": (1, 4),
-                b"stps": (1, 4)}  # fmt: skip
+#: Tables of 32-bit numbers: bytes of a record, and bytes before the first.
+_WORD_TABLES = ((b"stsz", 4, 12), (b"stco", 4, 8), (b"stsc", 12, 8), (b"stts", 8, 8), (b"ctts", 8, 8), (b"stss", 4, 8),
+                (b"stps", 4, 8))  # fmt: skip
 #: Tables shorter than this are converted together.
 _SMALL_BYTES = 1 << 16
 _INT64 = np.dtype(np.int64)
@@ -137,15 +137,15 @@ def _convert(data: bytes, stbl: Boxes, notes: Notes) -> _Tables:
     small: list[tuple[bytes, int, int]] = []
     bodies: list[bytes] = []
     at = 0
-    for kind, (fields, skip) in _WORD_TABLES.items():
+    for kind, width, skip in _WORD_TABLES:
         if kind not in stbl:
             continue
         start, end = stbl[kind][0]
-        first = start + skip + 4
-        size = 4 * fields * u32(data, first - 4)[0] if first <= end else end
+        first = start + skip
+        size = width * u32(data, first - 4)[0] if first <= end else end
         if size > end - first:
-            first, count = _extent(data, (start, end), 4 * fields, kind, notes, skip)
-            size = 4 * fields * count
+            first, count = _extent(data, (start, end), width, kind, notes, skip - 4)
+            size = width * count
         if size < _SMALL_BYTES:
             bodies.append(data[first : first + size])
             small.append((kind, at, at := at + size // 4))
