@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +25,10 @@ class Progress:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, desc=what, unit=f" {unit}", file=sys.stderr, delay=0.5, leave=False)
+            columns = shutil.get_terminal_size().columns  # 80 where the terminal says 0, at which tqdm shows nothing
+            self._bar = tqdm(
+                total=total, desc=what, unit=f" {unit}", file=sys.stderr, delay=0.5, leave=False, ncols=columns
+            )
 
     def show(self, count: int) -> None:
         """Say how far it is."""
