@@ -25,9 +25,16 @@ class Progress:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            columns = shutil.get_terminal_size().columns  # 80 where the terminal says 0, at which tqdm shows nothing
+            columns, rows = shutil.get_terminal_size()  # not 0 by 0, as some terminals say and tqdm then shows nothing
             self._bar = tqdm(
-                total=total, desc=what, unit=f" {unit}", file=sys.stderr, delay=0.5, leave=False, ncols=columns
+                total=total,
+                desc=what,
+                unit=f" {unit}",
+                file=sys.stderr,
+                delay=0.5,
+                leave=False,
+                ncols=columns,
+                nrows=rows,
             )
 
     def show(self, count: int) -> None:
