@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vidprep.records import Timeline
+    from vidprep.samplers.policy import Within
     from vidprep.samplers.timeline import Clock
     from vidprep.timebase import IntArray
 
-__all__ = ["Clocks", "distinct"]
+__all__ = ["Clocks", "are_whole", "distinct"]
+
+
+def are_whole(within: Sequence[Within | None] | None) -> bool:
+    """Whether every clip may use its whole video."""
+    return within is None or all(window is None for window in within)
 
 
 def distinct(timelines: Sequence[Timeline]) -> tuple[list[Timeline], IntArray]:
@@ -52,7 +58,8 @@ class Clocks:
 
     def ticks(self, video: IntArray, frame: IntArray) -> IntArray:
         """Time of a frame, from its video's first; broadcast."""
-        return self.times[self.offset[video] + frame] - video * self.apart
+        times: IntArray = self.times[self.offset[video] + frame]
+        return times - video * self.apart
 
     def shown(self, video: IntArray, ticks: IntArray) -> IntArray:
         """Frame on screen at 0 <= ticks < lasting; broadcast."""

@@ -13,7 +13,7 @@ from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.draws import ManyDraws, key_table, states_of
 from vidprep.samplers.indexed import all_seconds
-from vidprep.samplers.many import Clocks, distinct
+from vidprep.samplers.many import Clocks, are_whole, distinct
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT
 from vidprep.samplers.spec import DecodeSpec
@@ -232,7 +232,7 @@ class AtRate(Policy):
     ) -> list[DecodeSpec]:
         """As `Policy.choose_many`; clips of fixed length that lie inside whole videos are looked up all at once."""
         numbers = np.zeros(len(timelines), np.int64) if clips is None else np.asarray(clips, dtype=np.int64)
-        found = self._lookup(timelines, keys, numbers) if self._is_plain() and not any(within or ()) else None
+        found = self._lookup(timelines, keys, numbers) if self._is_plain() and are_whole(within) else None
         if found is None:
             return super().choose_many(timelines, keys, within, clips)
         index, inside = found
