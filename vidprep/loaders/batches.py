@@ -61,6 +61,10 @@ class LoadedClip:
     num_bytes_read: int = 0
     num_pictures: int = 0
     """coded pictures decoded, wanted or not"""
+    read_seconds: float = 0.0
+    """planning, reading and cutting"""
+    decode_seconds: float = 0.0
+    """decoding, waiting for a decoder included"""
     failures: tuple[Failure, ...] = ()
     is_filler: bool = False
     """fills up the last batch"""

@@ -13,7 +13,7 @@ from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
 from vidprep.loaders.pipeline import device_ordinal, import_dali
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background, Ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,8 @@ class DaliSource:
     def __call__(self) -> Outputs:
         """The next batch: one list of samples for each of OUTPUT_NAMES. Raises StopIteration after an epoch."""
         if self._running is None:
-            self._running = Background(self._loaded(self._epoch), self._prefetch)
+            ahead = self._read_ahead(self._epoch)
+            self._running = Background(self._loaded(ahead), self._prefetch, cancel=ahead.cancel)
         clips = next(self._running, None)
         if clips is None:
             self.set_epoch(self._epoch + 1)
@@ -122,13 +123,15 @@ class DaliSource:
         batches: Iterator[Any] = self._plan.batches(batch_size, rank, world_size, drop_last=drop_last)
         return batches
 
-    def _loaded(self, epoch: int) -> Iterator[list[LoadedClip]]:
+    def _read_ahead(self, epoch: int) -> Ordered[tuple[int, int, bool], LoadedClip]:
         places = (
             (epoch, place, repeats)
             for batch in self._batches()
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        clips = ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+        return Ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+
+    def _loaded(self, clips: Ordered[tuple[int, int, bool], LoadedClip]) -> Iterator[list[LoadedClip]]:
         try:
             for batch in self._batches():
                 yield [next(clips) for _ in batch.positions]
