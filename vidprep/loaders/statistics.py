@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vidprep.loaders.batches import LoadedClip
 
@@ -55,6 +55,7 @@ class Statistics:
                 for stage, workers in (("reading", threads), ("decoding", threads), ("graph", 1), ("wait", 1))
             )
             return {
+                "threads": threads,
                 "seconds": elapsed,
                 "clips": self._clips,
                 "frames": self._frames,
@@ -73,6 +74,16 @@ class Statistics:
                 "failures": failures,
                 "bottleneck": bottleneck(waited, reading, decoding, graph, threads),
             }
+
+
+def bottleneck_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The sentence for the time between two reports."""
+    elapsed = max(after["seconds"] - before["seconds"], 1e-9)
+    waited, reading, decoding, graph = (
+        (after[share] * after["seconds"] - before[share] * before["seconds"]) / elapsed
+        for share in ("wait_share", "reading_share", "decoding_share", "graph_share")
+    )
+    return bottleneck(waited, reading, decoding, graph, after["threads"])
 
 
 def bottleneck(waited: float, reading: float, decoding: float, graph: float, threads: int) -> str:
