@@ -145,6 +145,8 @@ class ClipLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch, from its beginning."""
+        if epoch < 0:
+            raise ValueError(f"epoch={epoch}: expected at least 0")
         self._stop()
         self._epoch, self._position, self._next_epoch = epoch, 0, epoch
 
@@ -170,6 +172,7 @@ class ClipLoader:
 
         Raises:
             SamplingError: the state does not fit.
+            ValueError: `allow` names something else.
         """
         epoch, position = checked_state(
             state,

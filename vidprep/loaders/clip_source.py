@@ -65,7 +65,7 @@ class ClipSource:
 
     def _decoded(self, position: int, planned: Any, failures: list[Failure]) -> LoadedClip:
         began = time.perf_counter()
-        video, spec = self._plan.videos[planned.video], planned.spec
+        video, spec = planned.media, planned.spec
         with open_indexed(video) as source:
             cut = read_cut(video, source, spec.unique_frames)
         read = time.perf_counter()

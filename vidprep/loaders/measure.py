@@ -168,9 +168,8 @@ def _clip_or_none(plan: Any, position: int) -> Any:
 
 def _cut(plan: Any, position: int) -> Cut:
     planned = plan.clip(0, position)
-    video = plan.videos[planned.video]
-    with open_indexed(video) as source:
-        return read_cut(video, source, planned.spec.unique_frames)
+    with open_indexed(planned.media) as source:
+        return read_cut(planned.media, source, planned.spec.unique_frames)
 
 
 def _cut_or_none(plan: Any, position: int) -> Cut | None:

@@ -142,7 +142,7 @@ class CutSource(ClipSource):
 
     def _decoded(self, position: int, planned: Any, failures: list[Failure]) -> Any:
         del failures
-        video, spec = self._plan.videos[planned.video], planned.spec
+        video, spec = planned.media, planned.spec
         if not len(spec) or bool((spec.frame_index < 0).any()):
             raise SamplingError(
                 "constant padding and empty clips cannot pass DALI Proxy; pad='edge', or use ClipLoader"

@@ -123,7 +123,7 @@ class Background(Generic[T]):
             try:
                 return self._queue.get(timeout=POLL_SECONDS)
             except queue.Empty:
-                if not self._thread.is_alive() and self._queue.empty():
+                if not self._thread.is_alive() and self._queue.empty() and not self._stop.is_set():
                     return "error", RuntimeError("the loader's batch thread died")
         return "error", RuntimeError("this iteration is over: the loader was closed, or began another")
 
