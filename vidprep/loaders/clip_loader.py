@@ -263,7 +263,7 @@ class ClipLoader:
                 yield batch
             self._position = self._plan.num_positions
             if self.failures.is_limited:
-                self.failures.check(ranks.total(len(self.failures), self._world_size))
+                self.failures.check(ranks.total(len(self.failures), self._world_size, self._device))
         finally:
             bar.close()
             running.close()
