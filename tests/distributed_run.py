@@ -38,7 +38,8 @@ def main(folder: str, max_failures: str) -> None:
         except TooManyFailuresError as error:
             told = str(error)
         facts = {"rank": distributed.get_rank(), "batches": batches, "failures": len(loader.failures), "told": told}
-        print(json.dumps({**facts, "state": loader.state_dict()}), flush=True)
+        out = Path(folder) / f"rank{distributed.get_rank()}.json"
+        out.write_text(json.dumps({**facts, "state": loader.state_dict()}))
     with ClipLoader(plan, rank=0, world_size=1, max_failures=100, **options) as alone:
         assert len(list(alone)) == 12  # not the group's number of ranks: no waiting for the others
     distributed.barrier()

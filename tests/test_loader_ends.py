@@ -184,6 +184,19 @@ def test_two_iterations_of_one_loader_at_once_are_an_error_not_a_short_epoch(pla
         list(zip(loader, loader, strict=True))
 
 
+def test_an_iteration_of_which_nothing_was_taken_does_not_count(plan):
+    with loader_of(plan) as loader:
+        first = facts(loader)
+        loader.set_epoch(0)
+        iter(loader)
+        iter(loader)
+        assert loader.state_dict()["epoch"] == 0
+        assert facts(loader) == first
+        iter(loader)
+        next(iter(loader))
+        assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (1, 3)
+
+
 def test_an_iteration_that_is_over_does_not_move_the_state(plan):
     with loader_of(plan) as loader:
         old = iter(loader)

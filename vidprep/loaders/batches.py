@@ -46,6 +46,14 @@ class ClipBatch:
     def __len__(self) -> int:
         return len(self.clip)
 
+    def to(self, device: Any, *, non_blocking: bool = False) -> ClipBatch:
+        """The batch with its frames, torch tensors, on a device. Lightning and Accelerate look for this method."""
+        if isinstance(self.frames, list):
+            moved = [frames.to(device, non_blocking=non_blocking) for frames in self.frames]
+        else:
+            moved = self.frames.to(device, non_blocking=non_blocking)
+        return replace(self, frames=moved)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedClip:

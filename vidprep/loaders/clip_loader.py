@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class ClipLoader:
     """Iterating gives one epoch of `ClipBatch`.
 
-    Each `iter()` starts an epoch: the one that `load_state_dict` or `set_epoch` named, else the one after the last that
-    was started. Leaving the loop early is fine; `state_dict()` then still says how far it went.
+    Each `iter()` starts an epoch: the one that `load_state_dict` or `set_epoch` named, else the one after the last of
+    which a batch was taken. Leaving the loop early is fine; `state_dict()` then still says how far it went.
 
     Which clips make which batch depends on (seed, epoch, position) alone: not on threads, prefetch, engine or the
     number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips.
@@ -128,9 +128,8 @@ class ClipLoader:
         if self._closed:
             raise RuntimeError("the loader is closed")
         self._stop()
-        if self._next_epoch != self._epoch or self._position >= self._plan.num_positions:
+        if self._next_epoch != self._epoch:
             self._epoch, self._position = self._next_epoch, 0
-        self._next_epoch = self._epoch + 1
         self._statistics.start()
         self._clips = self._read_ahead(self._epoch, self._position)
         placed = self._placed(self._clips, self._position)
@@ -258,7 +257,7 @@ class ClipLoader:
                 self._statistics.add_clips(clips)
                 self.failures.add(failure for clip in clips for failure in clip.failures)
                 batch = assemble(clips, converted(frames, self._output))
-                self._position = end
+                self._position, self._next_epoch = end, self._epoch + 1
                 bar.step()
                 yield batch
             self._position = self._plan.num_positions
