@@ -67,11 +67,13 @@ class DaliSource:
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._running: Background[list[LoadedClip]] | None = None
-        self._epoch = 0
+        self._epoch, self._closed = 0, False
         self.failures = FailureLedger(max_failures)
 
     def __call__(self) -> Outputs:
         """The next batch: one list of samples for each of OUTPUT_NAMES. Raises StopIteration after an epoch."""
+        if self._closed:
+            raise RuntimeError("the source is closed")
         if self._running is None:
             ahead = self._read_ahead(self._epoch)
             self._running = Background(self._loaded(ahead), self._prefetch, cancel=ahead.cancel)
@@ -109,6 +111,7 @@ class DaliSource:
 
     def close(self) -> None:
         """Stop threads, free decoders; twice is harmless."""
+        self._closed = True
         self.set_epoch(self._epoch)
         self._engine.close()
 
