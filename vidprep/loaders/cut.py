@@ -22,12 +22,14 @@ from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders.references import first_gap
 from vidprep.records import SampleFlag
 from vidprep.sources import open_source
+from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
+    from vidprep.errors import MediaError
     from vidprep.records import SampleTable, StreamInfo, VideoLike
     from vidprep.sources import Source
     from vidprep.timebase import IntArray
@@ -162,19 +164,32 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         _check_payloads(video.table, plan, payloads)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
+    except SourceError as error:
+        raise _since_indexed(error, video) from error
     cut = _assembled(video, plan, payloads, reader)
     _check_references(cut, plan)
     return cut
 
 
 def open_indexed(video: VideoLike) -> Source:
-    """Open the file of an indexed video. Raises SourceError, `vanished` where it is no longer there."""
+    """Open the file of an indexed video. Raises SourceError, `vanished` where it is no longer there.
+
+    An object whose etag is known is not asked for first: each read says whether it is still the same.
+    """
+    known = None if is_remote(video.uri) and video.identity.etag is None else video.identity
     try:
-        return open_source(video.uri)
+        return open_source(video.uri, known)
     except SourceError as error:
-        if error.reason != Reason.NOT_FOUND:
-            raise
-        raise SourceError("no longer there", reason=Reason.VANISHED, uri=video.uri) from error
+        raise _since_indexed(error, video) from error
+
+
+def _since_indexed(error: SourceError, video: VideoLike) -> MediaError:
+    """The error of a file that was there when it was indexed."""
+    if error.reason == Reason.NOT_FOUND:
+        return SourceError("no longer there", reason=Reason.VANISHED, uri=video.uri)
+    if error.reason == Reason.STALE:
+        return StaleIndexError(error.message, uri=video.uri, offset=error.offset)
+    return error
 
 
 def check_identity(video: VideoLike, source: Source) -> None:
@@ -249,7 +264,7 @@ def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple
 
 
 def _is_remote(source: Source) -> bool:
-    return source.identity.etag is not None
+    return is_remote(source.uri)
 
 
 def _default_gap(source: Source) -> int:
