@@ -15,9 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
-from vidprep.errors import DecodeError
+from vidprep.errors import DecodeError, SourceError
 from vidprep.loaders.cut_plan import CutPlan, plan_cut, start_rows
-from vidprep.loaders.cut_reading import HEAD_BYTES, check_identity, default_gap, open_indexed, payload_reader
+from vidprep.loaders.cut_reading import (
+    HEAD_BYTES,
+    check_identity,
+    default_gap,
+    open_indexed,
+    payload_reader,
+    since_indexed,
+)
 from vidprep.loaders.references import first_gaps
 from vidprep.loaders.unreferenced import are_unreferenced
 from vidprep.records import SampleFlag
@@ -118,6 +125,8 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         return _assembled(video, plan, payloads, reader)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
+    except SourceError as error:
+        raise since_indexed(error, video) from error
 
 
 def _false_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> list[int]:

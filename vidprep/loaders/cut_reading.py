@@ -10,12 +10,14 @@ import numpy as np
 from vidprep.errors import Reason, SourceError, StaleIndexError
 from vidprep.loaders.cut_plan import LOCAL_MAX_GAP_BYTES, REMOTE_MAX_GAP_BYTES
 from vidprep.sources import open_source
+from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
+    from vidprep.errors import MediaError
     from vidprep.loaders.cut_plan import CutPlan
     from vidprep.records import SampleTable, VideoLike
     from vidprep.sources import Source
@@ -35,13 +37,24 @@ FIRST_BYTES = 4 + 1 + 4
 
 
 def open_indexed(video: VideoLike) -> Source:
-    """Open the file of an indexed video. Raises SourceError, `vanished` where it is no longer there."""
+    """Open the file of an indexed video. Raises SourceError, `vanished` where it is no longer there.
+
+    An object whose etag is known is not asked for first: each read says whether it is still the same.
+    """
+    known = None if is_remote(video.uri) and video.identity.etag is None else video.identity
     try:
-        return open_source(video.uri)
+        return open_source(video.uri, known)
     except SourceError as error:
-        if error.reason != Reason.NOT_FOUND:
-            raise
-        raise SourceError("no longer there", reason=Reason.VANISHED, uri=video.uri) from error
+        raise since_indexed(error, video) from error
+
+
+def since_indexed(error: SourceError, video: VideoLike) -> MediaError:
+    """The error of a file that was there when it was indexed."""
+    if error.reason == Reason.NOT_FOUND:
+        return SourceError("no longer there", reason=Reason.VANISHED, uri=video.uri)
+    if error.reason == Reason.STALE:
+        return StaleIndexError(error.message, uri=video.uri, offset=error.offset)
+    return error
 
 
 def check_identity(video: VideoLike, source: Source) -> None:
@@ -204,4 +217,4 @@ class DemuxReader(PayloadReader):
 
 
 def _is_remote(source: Source) -> bool:
-    return source.identity.etag is not None
+    return is_remote(source.uri)

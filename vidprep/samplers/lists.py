@@ -261,9 +261,7 @@ class Keyframes(Policy):
         keys = _keys(timeline, low, high)
         return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
 
-    def _filled(
-        self, timeline: Timeline, places: Places, low: int, high: int
-    ) -> tuple[IntArray, BoolArray | None]:
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
         keys = _keys(timeline, low, high)
         numbers, is_padding = super()._filled(timeline, places, 0, len(keys))
         index = keys[numbers]

@@ -204,9 +204,7 @@ class Policy(ABC):
         span = None if places.stride is None else self._padded_span(timeline, places, (low, high))
         return DecodeSpec(index, timeline, is_padding, fill_value=fill, span=span, rate_fps=rate)
 
-    def _filled(
-        self, timeline: Timeline, places: Places, low: int, high: int
-    ) -> tuple[IntArray, BoolArray | None]:
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
         """frame_index, and is_padding where that is set anywhere."""
         del timeline  # for policies that count something else than frames
         frames = places.frames
