@@ -135,7 +135,7 @@ def build_index(
     options = Options(
         verify_keys=verify_keys, checksums=checksums, timeout_seconds=timeout_seconds, memory_bytes=memory_bytes
     )
-    items = list_items([os.fspath(source) for source in sources], Rules(patterns, column))
+    items = list_items([os.fspath(source) for source in sources], Rules(patterns, column, identities=update))
     begun = time.monotonic()
     with locked(index, mine.prefix) as aside:
         index.mkdir(parents=True, exist_ok=True)
