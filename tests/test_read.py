@@ -146,7 +146,7 @@ def test_a_read_only_index_keeps_its_cache_elsewhere(
     state_folder(index).write_text("a file where the state folder would be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     assert len(open_index(index)) == len(open_index(built))
-    assert list((tmp_path / "home" / "vidprep").rglob("rows.arrow"))
+    assert list((tmp_path / "home" / "vidprep").rglob("meta.json"))
     open_index(index, cache_dir=tmp_path / "mine")
     assert list((tmp_path / "mine").rglob("frames.bin"))
 
@@ -161,6 +161,14 @@ def test_processes_that_open_at_once_build_one_cache(built: Path, tmp_path: Path
     assert {process.communicate()[0].decode().strip() for process in running} == {open_index(built).fingerprint}
     caches = [path for path in (state_folder(tmp_path / "index") / "cache").iterdir() if path.is_dir()]
     assert len(caches) == 1
+
+
+def test_indexes_that_share_a_cache_folder_keep_a_cache_each(built: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(built, other)
+    for index in (built, other, built):
+        open_index(index, cache_dir=tmp_path / "shared")
+    assert len(list((tmp_path / "shared").rglob("meta.json"))) == 2
 
 
 def test_a_cache_is_built_anew_when_the_parts_change(tmp_path: Path, cases: Path) -> None:

@@ -113,7 +113,7 @@ def _writer_options() -> dict[str, Any]:
         "column_encoding": {_leaf(name): "BYTE_STREAM_SPLIT" for name in _SPLIT_COLUMNS},
         "write_statistics": ["status", "codec", "num_frames", "duration_seconds", "width", "height", "is_vfr"],
         "store_schema": False,
-        "data_page_size": 4 << 20,
+        "data_page_size": 128 << 10,
     }
 
 
