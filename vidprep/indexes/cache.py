@@ -37,6 +37,7 @@ _LAYOUT = 3
 #: The column that says where a video's block starts in frames.bin (it ends where the next one starts).
 FRAMES_AT = "frames_at"
 _DIGEST_ROWS = 1 << 14
+_BATCH_SAMPLES = 100_000
 #: Columns that are read and held together: each reading opens all parts, each column takes memory.
 _COLUMNS_AT_ONCE = 8
 #: What the fingerprint covers besides the frames.
@@ -125,19 +126,30 @@ def _build(folder: Path, parts: Sequence[Path]) -> None:
 
 
 def _write_frames(parts: Sequence[Path], frames: IO[bytes], digest: Any) -> IntArray:
-    """All blocks, a row group in memory at a time; gives where each starts."""
+    """All blocks; gives where each starts."""
     lengths = [np.zeros(1, np.int64)]
     for part in parts:
-        with open_part(part) as file:
-            names = [name for name in FRAME_NAMES if name in file.schema_arrow.names]
-            for group in range(file.num_row_groups):
-                blocks = pack(frame_lists(file.read_row_group(group, columns=names)))
-                data = b"".join(blocks)
-                frames.write(data)
-                digest.update(data)
-                lengths.append(np.fromiter(map(len, blocks), np.int64, len(blocks)))
+        for batch in _frame_batches(part):
+            blocks = pack(frame_lists(batch))
+            data = b"".join(blocks)
+            frames.write(data)
+            digest.update(data)
+            lengths.append(np.fromiter(map(len, blocks), np.int64, len(blocks)))
     starts: IntArray = np.cumsum(np.concatenate(lengths))[:-1]
     return starts
+
+
+def _frame_batches(part: Path) -> Iterator[pa.Table]:
+    """Frame columns of a part, so many rows at a time that they stay in the processor's cache."""
+    with open_part(part) as file:
+        names = [name for name in FRAME_NAMES if name in file.schema_arrow.names]
+        for group in range(file.num_row_groups):
+            facts = file.metadata.row_group(group)
+            columns = (facts.column(number) for number in range(facts.num_columns))
+            samples = next(column.num_values for column in columns if column.path_in_schema.startswith("sample_sizes."))
+            rows = max(facts.num_rows * _BATCH_SAMPLES // max(samples, 1), 1)
+            for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
+                yield pa.Table.from_batches([batch])
 
 
 def frame_lists(table: pa.Table) -> FrameLists:
