@@ -19,9 +19,9 @@ from pyarrow import dataset
 
 from vidprep.errors import IndexFormatError
 from vidprep.indexes import build_index, open_index, probe
-from vidprep.indexes.merge import compact_index, merge_indexes
+from vidprep.indexes.merge import compact_index
 from vidprep.indexes.schema import VIDEO_NAMES
-from vidprep.indexes.state import part_paths, state_folder
+from vidprep.indexes.state import state_folder
 from vidprep.indexes.summary import summarise
 
 ROOT = Path(__file__).parent.parent
@@ -192,31 +192,6 @@ def test_other_readers_see_one_row_per_video(built: Path) -> None:
     assert found == (count, frames, frames)
     lists = pl.read_parquet(f"{built}/*.parquet")["sample_gaps"]
     assert (len(lists), lists.list.len().sum()) == (count, frames)
-
-
-def test_merged_shards_hold_each_video_once(tmp_path: Path, cases: Path, built: Path) -> None:
-    for number in range(2):
-        build_index([cases / "files"], tmp_path / str(number), workers=0, shard=(number, 2))
-    total = merge_indexes([tmp_path / "0", tmp_path / "1", tmp_path / "0"], tmp_path / "merged")
-    assert total == len(open_index(built))
-    assert sorted(open_index(tmp_path / "merged").column("uri")) == sorted(open_index(built).column("uri"))
-    with pytest.raises(IndexFormatError, match="holds an index already"):
-        merge_indexes([tmp_path / "0"], tmp_path / "merged")
-    with pytest.raises(IndexFormatError, match="no index there"):
-        merge_indexes([tmp_path / "nowhere"], tmp_path / "new")
-
-
-def test_compacting_keeps_rows_and_order_in_fewer_parts(tmp_path: Path, cases: Path) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
-    shutil.copy(cases / "files" / "one_frame.mp4", folder / "000.mp4")
-    for number in range(1, 300):
-        (folder / f"{number:03d}.mp4").hardlink_to(folder / "000.mp4")
-    build_index([folder], tmp_path / "index", workers=0)
-    assert len(part_paths(tmp_path / "index")) == 3
-    assert compact_index(tmp_path / "index", tmp_path / "new") == 300
-    assert len(part_paths(tmp_path / "new")) == 1
-    assert open_index(tmp_path / "new").to_table().equals(open_index(tmp_path / "index").to_table())
 
 
 def test_a_summary_counts_what_is_there(built: Path) -> None:

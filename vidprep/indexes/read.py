@@ -21,7 +21,7 @@ from vidprep.errors import IndexFormatError
 from vidprep.indexes.cache import FRAMES_AT, ensure_cache, map_column
 from vidprep.indexes.failed import read_failed
 from vidprep.indexes.frames import unpack
-from vidprep.indexes.mirror import bring_up, mirror_folder
+from vidprep.indexes.mirror import local_folder
 from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
@@ -62,10 +62,7 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
 
 
 def _open_store(path: str, cache_dir: str | None) -> Store:
-    index = Path(path)
-    if is_remote(path):
-        index = mirror_folder(path, Path(cache_dir) if cache_dir else None)
-        bring_up(path, index)
+    index = local_folder(path, Path(cache_dir) if cache_dir else None)
     parts = [index] if index.is_file() else part_paths(index)
     if not parts:
         what = "holds no *.parquet parts" if index.is_dir() else "no such index"
