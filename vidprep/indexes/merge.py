@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vidprep.errors import IndexFormatError
 from vidprep.indexes.mirror import local_folder, upload
 from vidprep.indexes.schema import open_part
-from vidprep.indexes.state import HashSet, check_folder, locked, part_paths, read_names, uri_hash
+from vidprep.indexes.state import HashSet, check_folder, hashes_here, locked, part_paths, read_names
 from vidprep.indexes.worker import conform
 from vidprep.indexes.write import PartWriter, publish, sync_folder
 from vidprep.sources.open import is_remote
@@ -78,7 +78,7 @@ def _tables(parts: Sequence[Path]) -> Iterator[pa.Table]:
     """Row groups of the parts, without rows whose uri came before."""
     taken = HashSet()
     for part in parts:
-        fresh = taken.add_new([uri_hash(uri) for uri in read_names(part)["uri"]])
+        fresh = taken.add_new(hashes_here(read_names(part)["uri"]))
         with open_part(part) as file:
             first = 0
             for group in range(file.num_row_groups):
