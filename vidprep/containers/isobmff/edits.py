@@ -1,9 +1,10 @@
 """Edit lists (ISO/IEC 14496-12 8.6.6): which samples are shown, when, and which others those need.
 
 The rules are those of FFmpeg's `mov_fix_index`, which players agree with: each segment starts at the covering key
-sample, a frame is shown where its composition time lies within the segment, the first shown sample in decode order
-stands at the segment's start, and the whole is moved so that the first frame comes at 0 or right after the leading
-empty edits. Differences, by the specification: an empty edit in the middle shows nothing, a dwell (rate 0) one frame.
+sample, a frame is shown where its composition time lies within the segment, the first of them stands at the segment's
+start, and the whole is moved so that the first frame comes at 0 or right after the leading empty edits. Differences,
+by the specification: an empty edit in the middle shows nothing, a dwell (rate 0) one frame, and a segment's start is
+where its first frame in presentation order stands (FFmpeg: in decode order, so that reordering leaves a hole).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
     if not cuts:
         empty = np.zeros(0, np.int64)
         return Rows(sample=empty, pts=empty, flags=flags[:0])
-    shift = _late_start(cuts, lead)
+    shift = max(cuts[0].start - lead, 0)  # edits before it that show nothing take no time
     if len(cuts) == 1 and cuts[0].inside is None:
         cut = cuts[0]
         return Rows(
@@ -142,11 +143,8 @@ class _Cut(NamedTuple):
     pts: IntArray
     inside: npt.NDArray[np.bool_] | None
     """which are shown; None = all"""
-    earliest: int
+    start: int
     """least pts of those shown"""
-
-    def shown_pts(self) -> IntArray:
-        return self.pts if self.inside is None else self.pts[self.inside]
 
 
 def _shown(cut: _Cut) -> npt.NDArray[np.uint8] | np.uint8:
@@ -190,7 +188,7 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
         return _dwell(samples, pts, begin, start)
     earliest = pts.item(pts.argmin())
     if earliest >= begin and pts.item(pts.argmax()) < end:
-        return _Cut(0, len(pts), pts + start if start else pts, None, earliest + start)
+        return _Cut(0, len(pts), pts + (start - earliest) if start != earliest else pts, None, start)
     first = _covering_key(samples, pts, begin)
     inside = (pts[first:] >= begin) & (pts[first:] < end)
     reach = _reach(samples, pts, first, end)
@@ -198,10 +196,9 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     if len(shown) == 0:
         return None
     stop = first + int(shown[-1]) + 1
-    origin = int(samples.dts[first + int(shown[0])])
     inside = inside[: stop - first]
-    moved = pts[first:stop] + (start - origin)
-    return _Cut(first, stop, moved, None if inside.all() else inside, int(moved[inside].min()))
+    moved = pts[first:stop] + (start - int(pts[first:stop][inside].min()))
+    return _Cut(first, stop, moved, None if inside.all() else inside, start)
 
 
 def _covering_key(samples: Samples, pts: IntArray, begin: int) -> int:
@@ -236,16 +233,3 @@ def _dwell(samples: Samples, pts: IntArray, begin: int, start: int) -> _Cut | No
     inside = np.zeros(row + 1 - first, np.bool_)
     inside[-1] = True
     return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside, start)
-
-
-def _late_start(cuts: list[_Cut], lead: int) -> int:
-    """Ticks by which the first frame would come too late, because its sample is decoded before it is shown."""
-    lowest = -1
-    for cut in cuts:
-        if cut.earliest >= 0:
-            lowest = cut.earliest if lowest < 0 else min(lowest, cut.earliest)
-        else:  # FFmpeg starts over after each negative time
-            times = cut.shown_pts()
-            after = times[int((times < 0).nonzero()[0][-1]) + 1 :]
-            lowest = int(after.min()) if len(after) else -1
-    return max(lowest - lead, 0)

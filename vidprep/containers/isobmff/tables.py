@@ -141,6 +141,8 @@ def _convert(data: bytes, stbl: Boxes, notes: Notes) -> _Tables:
         if kind not in stbl:
             continue
         start, end = stbl[kind][0]
+        if kind == b"stsz" and end - start >= 8 and u32(data, start + 4)[0]:
+            continue  # one size for all: there is no table
         first = start + skip
         size = width * u32(data, first - 4)[0] if first <= end else end
         if size > end - first:
