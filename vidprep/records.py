@@ -44,6 +44,9 @@ class SampleFlag(IntFlag):
     """gives a frame that a viewer sees; others are fed to the decoder and their picture is thrown away"""
     DISPOSABLE = 4
     """no other picture refers to it; not set = unknown or referred to"""
+    RESTART = 8
+    """a key row that the row before does not lead up to (another segment of an edit list, or samples were lost):
+    a decoder is drained and starts afresh"""
 
 
 _T = TypeVar("_T")

@@ -141,7 +141,7 @@ FRAME_COLUMNS: tuple[Column, ...] = (
         "sample_flags",
         pa.list_(pa.int32()),
         "bits",
-        "1 = key, 2 = shown, 4 = no other picture refers to it",
+        "1 = key, 2 = shown, 4 = no other picture refers to it, 8 = a decoder starts afresh here",
         required=True,
     ),
     _column("frame_order", _INTS, "rows", "row of each frame; null = shown rows sorted by pts, stable"),

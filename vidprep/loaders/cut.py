@@ -206,7 +206,7 @@ def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = N
     if len(keys) == 0 or keys[0] != 0:
         keys = np.concatenate((np.zeros(1, np.int64), keys))
     place = np.searchsorted(keys, rows, side="right") - 1
-    leading = table.pts[rows] < table.pts[keys[place]]
+    leading = (table.pts[rows] < table.pts[keys[place]]) & ~_is_restart(table, keys[place])
     starts: IntArray = keys[np.maximum(place - leading, 0)]
     return starts
 
@@ -218,10 +218,17 @@ def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> 
     starts = start_rows(table, rows, key_rows)
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(rows[order])
-    first = np.concatenate(([True], starts[1:] > ends[:-1] + 1))
+    apart = starts[1:] > ends[:-1] + 1
+    apart |= (starts[1:] > ends[:-1]) & _is_restart(table, starts[1:])
+    first = np.concatenate(([True], apart))
     last = np.concatenate((first[1:], [True]))
     segments: IntArray = np.stack((starts[first], ends[last]), axis=1)
     return segments
+
+
+def _is_restart(table: SampleTable, rows: IntArray) -> npt.NDArray[np.bool_]:
+    restart: npt.NDArray[np.bool_] = (table.flags[rows] & np.uint8(SampleFlag.RESTART)) != 0
+    return restart
 
 
 def _concatenated_ranges(starts: IntArray, stops: IntArray) -> IntArray:

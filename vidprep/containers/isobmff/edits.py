@@ -9,6 +9,7 @@ where its first frame in presentation order stands (FFmpeg: in decode order, so 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +35,11 @@ _FOREVER = 1 << 62
 #: Times beyond this are nowhere; sums of them must stay within int64.
 _FAR = 1 << 60
 
+
+#: denies_key(sample) -> whether the sample's own head says that decoding cannot start there.
+DeniesKey = Callable[[int], bool]
+#: Samples that are looked at for the key sample of one segment.
+MAX_KEYS_TRIED = 4096
 
 _KEY, _SHOWN, _DISPOSABLE = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.DISPOSABLE))
 
@@ -96,8 +102,12 @@ def time_offset(edits: list[Edit]) -> int:
     return start - lead
 
 
-def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
-    """Rows of the whole presentation, segment after segment."""
+def apply_edits(samples: Samples, edits: list[Edit], notes: Notes, denies_key: DeniesKey | None = None) -> Rows:
+    """Rows of the whole presentation, segment after segment.
+
+    A segment from the middle of the media relies upon the sync table for where its decoding starts: `denies_key`, if
+    it is given, is asked about that sample.
+    """
     pts = samples.pts
     flags = _flags(samples)
     if not edits or len(samples) == 0:
@@ -106,7 +116,7 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
         if earliest:
             pts = np.subtract(pts, earliest, out=None if pts is samples.dts else pts)
         return Rows(sample=slice(None), pts=pts, flags=flags | _SHOWN)
-    cuts, lead = _segments(samples, pts, edits, notes)
+    cuts, lead = _segments(samples, pts, edits, notes, denies_key)
     if not cuts:
         empty = np.zeros(0, np.int64)
         return Rows(sample=empty, pts=empty, flags=flags[:0])
@@ -158,7 +168,9 @@ def _flags(samples: Samples) -> npt.NDArray[np.uint8]:
     return flags
 
 
-def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) -> tuple[list[_Cut], int]:
+def _segments(
+    samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes, denies_key: DeniesKey | None
+) -> tuple[list[_Cut], int]:
     """The non-empty segments, and the length of the empty edits before them."""
     cuts: list[_Cut] = []
     clock = lead = 0
@@ -170,7 +182,8 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
             lead += edit.duration if not cuts else 0
             continue
         endless = edit.duration == 0 and number == len(edits) - 1 and not cuts
-        cut = _cut(samples, pts, edit, start, _FOREVER if endless else edit.media_time + edit.duration)
+        end = _FOREVER if endless else edit.media_time + edit.duration
+        cut = _cut(samples, pts, edit, start, end, denies_key)
         if cut is None:
             continue
         if cut.stop - cut.first > room or number >= most:
@@ -181,18 +194,19 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
     return cuts, lead
 
 
-def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _Cut | None:
+def _cut(
+    samples: Samples, pts: IntArray, edit: Edit, start: int, end: int, denies_key: DeniesKey | None
+) -> _Cut | None:
     """The samples of one segment that begins at `start` of the presentation; None if it shows nothing."""
     begin = edit.media_time
     if edit.rate == 0:
-        return _dwell(samples, pts, begin, start)
+        return _dwell(samples, pts, begin, start, denies_key)
     earliest = pts.item(pts.argmin())
     if earliest >= begin and pts.item(pts.argmax()) < end:
         return _Cut(0, len(pts), pts + (start - earliest) if start != earliest else pts, None, start)
-    first = _covering_key(samples, pts, begin)
+    first = _covering_key(samples, pts, begin, denies_key)
     inside = (pts[first:] >= begin) & (pts[first:] < end)
-    reach = _reach(samples, pts, first, end)
-    shown = np.flatnonzero(inside[:reach])
+    shown = inside.nonzero()[0]
     if len(shown) == 0:
         return None
     stop = first + int(shown[-1]) + 1
@@ -201,35 +215,25 @@ def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _
     return _Cut(first, stop, moved, None if inside.all() else inside, start)
 
 
-def _covering_key(samples: Samples, pts: IntArray, begin: int) -> int:
+def _covering_key(samples: Samples, pts: IntArray, begin: int, denies_key: DeniesKey | None) -> int:
     """The last key sample that is decoded and shown no later than `begin`; 0 if there is none."""
     early = (samples.dts <= begin) & (pts <= begin)
     if samples.key is not None:
         early &= samples.key
-    rows = np.flatnonzero(early)
-    return int(rows[-1]) if len(rows) else 0
+    rows = early.nonzero()[0]
+    if denies_key is None:
+        return int(rows[-1]) if len(rows) else 0
+    last = rows[: -MAX_KEYS_TRIED - 1 : -1].tolist()
+    return next((row for row in last if row == 0 or not denies_key(row)), 0)
 
 
-def _reach(samples: Samples, pts: IntArray, first: int, end: int) -> int:
-    """How many samples from `first` a segment ending at `end` may take: up to the key sample after it.
-
-    With composition offsets up to the second, because pictures shown before the first may follow it.
-    """
-    over = pts[first:] + samples.duration[first:] >= end
-    if samples.key is not None:
-        over &= samples.key[first:]
-    rows = np.flatnonzero(over)
-    nth = 0 if samples.composition is None else 1
-    return int(rows[nth]) + 1 if len(rows) > nth else len(over)
-
-
-def _dwell(samples: Samples, pts: IntArray, begin: int, start: int) -> _Cut | None:
+def _dwell(samples: Samples, pts: IntArray, begin: int, start: int, denies_key: DeniesKey | None) -> _Cut | None:
     """The one frame that is on screen at `begin`."""
     before = np.flatnonzero(pts <= begin)
     if len(before) == 0:
         return None
     row = int(before[np.argmax(pts[before])])
-    first = min(_covering_key(samples, pts, begin), row)
+    first = min(_covering_key(samples, pts, begin, denies_key), row)
     inside = np.zeros(row + 1 - first, np.bool_)
     inside[-1] = True
     return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside, start)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from vidprep.containers.bitstream import INTRA_ONLY, head_bytes, is_understood, sample_facts
 from vidprep.containers.isobmff.boxes import TopBox, Window, children, top_boxes
 from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
-from vidprep.containers.isobmff.facts import Totals, stream_info
+from vidprep.containers.isobmff.facts import Totals, stream_facts, stream_info
 from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
 from vidprep.containers.isobmff.rows import RowTable, fragment_rows, joined, sample_table, sound_rows, table_rows
 from vidprep.containers.isobmff.tables import Notes, read_samples
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vidprep.containers.isobmff.boxes import Boxes
-    from vidprep.containers.isobmff.edits import Edit
+    from vidprep.containers.isobmff.edits import DeniesKey, Edit
     from vidprep.containers.isobmff.entries import Entry
     from vidprep.containers.isobmff.fragments import Defaults
     from vidprep.containers.isobmff.tables import Samples
@@ -76,7 +77,7 @@ def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> Pars
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
-    rows = table_rows(samples, film.edits, notes)
+    rows = table_rows(samples, film.edits, notes, _key_test(film, samples, window))
     scanned = None
     if film.fragmented or len(samples) == 0:
         reader = FragmentReader(film.track.track_id, film.defaults(), _end_of(samples), size_bytes)
@@ -182,6 +183,23 @@ def _open_film(found: _Found, notes: Notes) -> _Film:
         fragmented=b"mvex" in movie.boxes,
         brand=found.brand,
     )
+
+
+def _key_test(film: _Film, samples: Samples, window: Window) -> DeniesKey | None:
+    """What tells of a sample whether its head denies that it is a key sample; None where the codec does not matter."""
+    codec = film.entries[0].codec if film.entries else None
+    if not film.edits or codec is None or codec in INTRA_ONLY or not is_understood(codec):
+        return None
+
+    def denies_key(sample: int) -> bool:
+        number = 1 if samples.entry is None else int(samples.entry[sample])
+        entry = film.entries[min(max(number, 1), len(film.entries)) - 1]
+        info = stream_facts(entry, film.timescale)
+        size = int(samples.size[sample])
+        head = window.get(int(samples.offset[sample]), min(size, head_bytes(info)))
+        return sample_facts(info, head, complete=len(head) == size).key is False
+
+    return denies_key
 
 
 def _end_of(samples: Samples) -> int:

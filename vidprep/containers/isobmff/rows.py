@@ -15,9 +15,11 @@ from vidprep.records import SampleFlag, SampleTable
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vidprep.containers.isobmff.edits import Edit
+    from vidprep.containers.isobmff.edits import DeniesKey, Edit
     from vidprep.containers.isobmff.tables import Samples
     from vidprep.timebase import IntArray
+
+_KEY, _RESTART = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.RESTART)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,9 +52,9 @@ class RowTable:
         )
 
 
-def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
+def table_rows(samples: Samples, edits: list[Edit], notes: Notes, denies_key: DeniesKey | None = None) -> RowTable:
     """Rows of a sample table, edit list applied."""
-    rows = apply_edits(samples, edits, notes)
+    rows = apply_edits(samples, edits, notes, denies_key)
     at = rows.sample
     if isinstance(at, slice) and at.stop is None and not at.start:  # every sample once
         return RowTable(
@@ -67,11 +69,19 @@ def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
         offset=samples.offset[at],
         size=samples.size[at],
         pts=rows.pts,
-        flags=rows.flags,
+        flags=rows.flags if rows.segment is None else _restarting(rows.flags, np.diff(rows.segment) != 0),
         duration=samples.duration[at],
         entry=None if samples.entry is None else samples.entry[at],
         segment=rows.segment,
     )
+
+
+def _restarting(flags: npt.NDArray[np.uint8], breaks: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """Flags with RESTART on key rows behind a break; `breaks` has a value for each row but the first."""
+    flags = flags.copy()
+    rows = breaks.nonzero()[0] + 1
+    flags[rows] |= (flags[rows] & _KEY) * _RESTART
+    return flags
 
 
 def fragment_rows(samples: Samples, overlapping: IntArray, edits: list[Edit]) -> RowTable:
@@ -121,7 +131,9 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
     first = int(np.argmax(missing))
     where = int(rows.offset[first]) if rows.offset[first] >= 0 else None
-    sound = rows.take(~(missing | _undecodable(rows, missing)))
+    kept = ~(missing | _undecodable(rows, missing))
+    sound = rows.take(kept)
+    sound.flags = _restarting(sound.flags, np.diff(kept.nonzero()[0]) > 1)
     notes.add(
         f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {len(sound)} are sound",
         None if where is None else where - notes.base,
