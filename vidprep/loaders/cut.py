@@ -160,6 +160,8 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
             plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
             payloads = reader.payloads(video.table, plan)
         _check_payloads(video.table, plan, payloads)
+        if not video.keys_verified or len(video.table.key_rows) == 1:
+            _check_starts(video.info, plan, payloads)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
     cut = _assembled(video, plan, payloads, reader)
@@ -359,6 +361,16 @@ def _false_starts(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> lis
         for place in places
         if plan.rows[place] > 0 and sample_facts(info, payloads[place]).key is False
     ]  # fmt: skip
+
+
+def _check_starts(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> None:
+    """Raise DecodeError where decoding would start at a predicted picture: some decoders make up what it refers to."""
+    places = np.searchsorted(plan.rows, plan.segments[:, 0]).tolist()
+    for place in places:
+        fact = sample_facts(info, payloads[place])
+        if fact.key is False and fact.recovery_frames is None and fact.picture_type in ("P", "B"):
+            row = int(plan.rows[place])
+            raise _row_error(plan, row, f"coded sample {row} is no key frame, and no key frame comes before it")
 
 
 def _without_false_claims(
