@@ -36,11 +36,13 @@ _TO_COLUMN: dict[str, Callable[[Any], Any]] = {
     "sar": lambda sar: f"{sar[0]}/{sar[1]}",
     "time_base": format_time_base,
     "other_streams": lambda streams: list(streams) or None,
+    "later_configs": lambda configs: [{"row": row, "config": config} for row, config in configs] or None,
 }
 _FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "sar": lambda text: tuple(map(int, text.split("/"))),
     "time_base": parse_time_base,
     "other_streams": lambda streams: tuple(streams or ()),
+    "later_configs": lambda configs: tuple((each["row"], each["config"]) for each in configs or ()),
 }
 _INFO_DEFAULTS = {
     field.name: field.default for field in dataclasses.fields(StreamInfo) if field.default is not dataclasses.MISSING

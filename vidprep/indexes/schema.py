@@ -27,6 +27,7 @@ _FINDINGS = pa.list_(
     pa.struct([pa.field("reason", pa.string()), pa.field("message", pa.string()), pa.field("offset", pa.int64())])
 )
 _INTS = pa.list_(pa.int64())
+_CONFIGS = pa.list_(pa.struct([pa.field("row", pa.int64()), pa.field("config", pa.binary())]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,12 @@ VIDEO_COLUMNS: tuple[Column, ...] = (
         unit="",
         words=True,
         meaning="the decoder's set-up as FFmpeg calls extradata: avcC, hvcC, av1C, ...",
+    ),
+    Column(
+        name="later_configs",
+        type=_CONFIGS,
+        unit="",
+        meaning="rows of the frame table from which on another codec_config holds (several sample descriptions)",
     ),
     _column("nal_length_size", pa.int8(), "bytes", "length prefix of each NAL unit; 0 = start codes, or no NAL units"),
     _column("stream_index", pa.int32(), "", "place among the container's tracks, counted as FFmpeg counts"),

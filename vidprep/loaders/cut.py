@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.in_band import in_band
 from vidprep.containers.nal_pictures import hevc_sets
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders.references import first_gap
@@ -162,6 +163,8 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         _check_payloads(video.table, plan, payloads)
         if not video.keys_verified or len(video.table.key_rows) == 1:
             _check_starts(video.info, plan, payloads)
+        if video.info.later_configs:
+            payloads = _with_set_ups(video.info, plan, payloads)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
     cut = _assembled(video, plan, payloads, reader)
@@ -359,7 +362,7 @@ def _false_starts(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> lis
     return [
         int(plan.rows[place])
         for place in places
-        if plan.rows[place] > 0 and sample_facts(info, payloads[place]).key is False
+        if plan.rows[place] > 0 and sample_facts(info.at_row(plan.rows[place]), payloads[place]).key is False
     ]  # fmt: skip
 
 
@@ -367,7 +370,7 @@ def _check_starts(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> Non
     """Raise DecodeError where decoding would start at a predicted picture: some decoders make up what it refers to."""
     places = np.searchsorted(plan.rows, plan.segments[:, 0]).tolist()
     for place in places:
-        fact = sample_facts(info, payloads[place])
+        fact = sample_facts(info.at_row(plan.rows[place]), payloads[place])
         if fact.key is False and fact.recovery_frames is None and fact.picture_type in ("P", "B"):
             row = int(plan.rows[place])
             raise _row_error(plan, row, f"coded sample {row} is no key frame, and no key frame comes before it")
@@ -380,7 +383,10 @@ def _without_false_claims(
     dropped = set(false)
     for row in false:
         for key in keys[: int(np.searchsorted(keys, row))][::-1].tolist():
-            if key == 0 or sample_facts(video.info, reader.head(video.table, key), complete=False).key is not False:
+            if (
+                key == 0
+                or sample_facts(video.info.at_row(key), reader.head(video.table, key), complete=False).key is not False
+            ):
                 break
             dropped.add(key)
     return np.setdiff1d(keys, np.fromiter(dropped, np.int64, len(dropped)), assume_unique=True)
@@ -414,6 +420,18 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
     """An error at `row`, named after the first wanted frame that a decoder would give after meeting it."""
     later = plan.frames[plan.frame_rows >= row]
     return DecodeError(message, frame_index=int(later[0]) if len(later) else None)
+
+
+def _with_set_ups(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> list[bytes]:
+    """Payloads with their configuration in band wherever it is not the one that the decoder has at that point."""
+    starts, rows = set(plan.segments[:, 0].tolist()), plan.rows.tolist()
+    has, out = info.codec_config, []
+    for row, payload in zip(rows, payloads, strict=True):
+        has, wants = info.codec_config if row in starts else has, info.at_row(row).codec_config
+        set_up = b"" if wants == has else in_band(info.codec, wants, info.nal_length_size) or b""
+        out.append(set_up + payload)
+        has = wants
+    return out
 
 
 # --- assembling -------------------------------------------------------------------------------------------------------
@@ -472,7 +490,7 @@ def _unreferenced_test(info: StreamInfo) -> Callable[[bytes], bool]:
     """
     if info.codec == "vp9":
         return lambda _: False
-    if info.codec == "hevc" and info.nal_length_size == 4:
+    if info.codec == "hevc" and info.nal_length_size == 4 and not info.later_configs:
         sub_layers = set(hevc_sets(info.codec_config).max_sub_layers.values())
         if len(sub_layers) == 1:
             return partial(_is_unreferenced_hevc, sub_layers=sub_layers.pop())

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from vidprep.containers.bitstream import INTRA_ONLY, head_bytes, is_understood, sample_facts
+from vidprep.containers.in_band import in_band
 from vidprep.containers.isobmff.boxes import TopBox, Window, children, top_boxes
 from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import Totals, stream_facts, stream_info
 from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
-from vidprep.containers.isobmff.rows import RowTable, fragment_rows, joined, sample_table, sound_rows, table_rows
+from vidprep.containers.isobmff.rows import (
+    RowTable,
+    fragment_rows,
+    joined,
+    restarting,
+    sample_table,
+    sound_rows,
+    table_rows,
+)
 from vidprep.containers.isobmff.tables import Notes, read_samples
 from vidprep.containers.isobmff.tracks import (
     choose_track,
@@ -44,6 +53,8 @@ if TYPE_CHECKING:
 
 #: A movie box beyond this is not read.
 MAX_MOVIE_BYTES = 1 << 30
+#: Changes of the decoder's configuration that are followed, and their bytes in all.
+MAX_LATER_CONFIGS, MAX_LATER_CONFIG_BYTES = 256, 1 << 20
 #: What a movie's first box may be; anything else is no movie.
 _FIRST_BOXES = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"moov", b"styp", b"sidx", b"pnot", b"uuid"})
 #: Brands of still images (ISO/IEC 23008-12), first three characters.
@@ -213,11 +224,14 @@ def _finish(
     entry, rows = _one_entry(film, rows, notes)
     there = len(rows)
     rows = sound_rows(rows, size_bytes, notes)
+    rows, later = _later_configs(film, entry, rows, notes)
     table = sample_table(rows)
     if table.num_frames == 0:
         _no_frames(there, claimed, notes)
     totals = Totals(max(int(rows.duration[table.frame_rows[-1]]), 0), claimed)
     info = stream_info(film.movie, film.track, film.others, entry, film.brand, film.timescale, totals)
+    if later:
+        info = replace(info, later_configs=later)
     return ParsedVideo(info=info, table=table, method=method, warnings=tuple(notes.found))
 
 
@@ -242,12 +256,49 @@ def _one_entry(film: _Film, rows: RowTable, notes: Notes) -> tuple[Entry, RowTab
     entry = film.entries[number - 1] if 0 < number <= len(film.entries) else film.entries[0]
     _refuse(film, entry, notes)
     if rows.entry is not None and len(film.entries) > 1:
-        same = [e.codec == entry.codec and e.config == entry.config and not e.encrypted for e in film.entries]
-        usable = np.array([False, *same])[np.clip(rows.entry, 0, len(film.entries))]
+        follows = [_can_follow(film, entry, e) for e in film.entries]
+        usable = np.array([False, *follows])[np.clip(rows.entry, 0, len(film.entries))]
         if not usable.all():
             notes.add(f"{int((~usable).sum())} of {len(rows)} samples need another decoder set-up: left out")
             rows = rows.take(usable)
     return entry, rows
+
+
+def _can_follow(film: _Film, entry: Entry, other: Entry) -> bool:
+    """Whether a decoder set up for `entry` can go on with the samples of `other`, told its configuration in band."""
+    if other is entry:
+        return True
+    length_size = stream_facts(entry, 1).nal_length_size
+    return (
+        other.codec == entry.codec
+        and not other.encrypted
+        and external_reference(film.movie.data, film.track, other) is None
+        and stream_facts(other, 1).nal_length_size == length_size
+        and (other.config == entry.config or in_band(entry.codec or "", other.config, length_size) is not None)
+    )
+
+
+def _later_configs(
+    film: _Film, entry: Entry, rows: RowTable, notes: Notes
+) -> tuple[RowTable, tuple[tuple[int, bytes], ...]]:
+    """Rows at which the decoder's configuration changes, marked in the table as places to start afresh."""
+    if rows.entry is None or len(film.entries) < 2 or len(rows) == 0:
+        return rows, ()
+    changes = np.concatenate(([0], np.diff(rows.entry).nonzero()[0] + 1))
+    later: list[tuple[int, bytes]] = []
+    has, room = entry.config, MAX_LATER_CONFIG_BYTES
+    for row in changes.tolist():
+        config = film.entries[int(rows.entry[row]) - 1].config
+        if config != has:
+            room -= len(config)
+            if room < 0 or len(later) == MAX_LATER_CONFIGS:
+                notes.add(f"the decoder's set-up changes too often: {len(rows) - row} samples are left out")
+                rows = rows.take(slice(row))
+                break
+            later.append((row, config))
+            has = config
+    rows.flags = restarting(rows.flags, np.array([row for row, _ in later], np.int64))
+    return rows, tuple(later)
 
 
 def _refuse(film: _Film, entry: Entry, notes: Notes) -> None:

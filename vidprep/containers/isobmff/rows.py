@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vidprep.containers.isobmff.tables import Samples
     from vidprep.timebase import IntArray
 
-_KEY, _RESTART = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.RESTART)
+_KEY, _SHOWN, _RESTART = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.RESTART))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,17 +69,16 @@ def table_rows(samples: Samples, edits: list[Edit], notes: Notes, denies_key: De
         offset=samples.offset[at],
         size=samples.size[at],
         pts=rows.pts,
-        flags=rows.flags if rows.segment is None else _restarting(rows.flags, np.diff(rows.segment) != 0),
+        flags=rows.flags if rows.segment is None else restarting(rows.flags, np.diff(rows.segment).nonzero()[0] + 1),
         duration=samples.duration[at],
         entry=None if samples.entry is None else samples.entry[at],
         segment=rows.segment,
     )
 
 
-def _restarting(flags: npt.NDArray[np.uint8], breaks: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Flags with RESTART on key rows behind a break; `breaks` has a value for each row but the first."""
+def restarting(flags: npt.NDArray[np.uint8], rows: IntArray) -> npt.NDArray[np.uint8]:
+    """Flags with RESTART on those of `rows` that are key rows."""
     flags = flags.copy()
-    rows = breaks.nonzero()[0] + 1
     flags[rows] |= (flags[rows] & _KEY) * _RESTART
     return flags
 
@@ -112,8 +111,8 @@ def joined(first: RowTable, second: RowTable) -> RowTable:
 def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     """Rows whose bytes the file holds, and that what is left can decode.
 
-    Samples of no bytes give no row. After a missing sample nothing is sound up to the next key sample, and neither are
-    the pictures shown before that key, which may refer to what is missing.
+    Samples of no bytes give no row. After a missing sample nothing is sound up to the next key sample, and pictures
+    shown before that key, which may refer to what is missing, are not shown.
     """
     if len(rows) == 0:
         return rows
@@ -131,19 +130,23 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
     first = int(np.argmax(missing))
     where = int(rows.offset[first]) if rows.offset[first] >= 0 else None
-    kept = ~(missing | _undecodable(rows, missing))
+    lost, leading = _undecodable(rows, missing)
+    kept = ~(missing | lost)
     sound = rows.take(kept)
-    sound.flags = _restarting(sound.flags, np.diff(kept.nonzero()[0]) > 1)
+    sound.flags = sound.flags & ~(leading[kept] * _SHOWN)
+    sound.flags = restarting(sound.flags, (np.diff(kept.nonzero()[0]) > 1).nonzero()[0] + 1)
     notes.add(
-        f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {len(sound)} are sound",
+        f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {np.count_nonzero(sound.flags & _SHOWN)} frames are sound",
         None if where is None else where - notes.base,
         Reason.TRUNCATED,
     )
     return sound
 
 
-def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Rows that may refer to a missing one."""
+def _undecodable(
+    rows: RowTable, missing: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Rows up to the next key row behind a missing one, and those shown before that key row, which others may follow."""
     key = (rows.flags & SampleFlag.KEY) != 0
     numbers = np.arange(len(rows))
     last_key = np.maximum.accumulate(np.where(key & ~missing, numbers, -1))
@@ -156,7 +159,7 @@ def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> npt.NDArray[
         previous_missing[starts[0]] = last_missing[starts[0]] >= 0
     after_loss = previous_missing[np.maximum(last_key, 0)] & (last_key >= 0)
     leading = after_loss & (rows.pts < rows.pts[np.maximum(last_key, 0)])
-    return lost | leading
+    return lost, leading
 
 
 def sample_table(rows: RowTable) -> SampleTable:
@@ -173,4 +176,4 @@ def _segment_order(rows: RowTable) -> IntArray | None:
     return None if in_order else order
 
 
-__all__ = ["RowTable", "fragment_rows", "joined", "sample_table", "sound_rows", "table_rows"]
+__all__ = ["RowTable", "fragment_rows", "joined", "restarting", "sample_table", "sound_rows", "table_rows"]
