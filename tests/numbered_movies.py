@@ -6,9 +6,8 @@ import io
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from struct import unpack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -16,6 +15,9 @@ from drawn import draw_number, drawn_number
 from isobmff_files import Movie
 
 from vidprep.loaders import read_frames
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ONE = 0x10000
 STEP = 512

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +15,9 @@ from vidprep.loaders.cut import read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.records import SampleFlag
 from vidprep.sources import open_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ENCODERS = ["libx264", "libx265", "mpeg4", "libvpx-vp9"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vidprep.containers.bitstream import INTRA_ONLY, head_bytes, is_understood, sample_facts
 from vidprep.containers.in_band import in_band
-from vidprep.containers.isobmff.boxes import TopBox, Window, children, top_boxes
+from vidprep.containers.isobmff.boxes import Window, children
 from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import Totals, stream_facts, stream_info
@@ -30,6 +30,7 @@ from vidprep.containers.isobmff.tracks import (
     media_header,
     read_movie,
 )
+from vidprep.containers.isobmff.walk import walk
 from vidprep.errors import (
     ContainerError,
     MalformedContainerError,
@@ -43,7 +44,7 @@ from vidprep.records import ParsedVideo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vidprep.containers.isobmff.boxes import Boxes
+    from vidprep.containers.isobmff.boxes import Boxes, TopBox
     from vidprep.containers.isobmff.edits import DeniesKey, Edit
     from vidprep.containers.isobmff.entries import Entry
     from vidprep.containers.isobmff.fragments import Defaults
@@ -72,10 +73,12 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
         ContainerError: no table can be had; `offset` says where.
     """
     window = Window(read_at, size_bytes)
-    boxes = top_boxes(window)
+    passed = Notes(0)
+    boxes = walk(window, passed)
     found = _find_movie(window, boxes)
     try:
-        return _parse_movie(found, window, boxes)
+        parsed = _parse_movie(found, window, boxes)
+        return replace(parsed, warnings=(*passed.found, *parsed.warnings)) if passed.found else parsed
     except (NotMediaError, MalformedContainerError) as error:
         if found.box.claimed_end <= found.box.end:
             raise
@@ -103,7 +106,7 @@ def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> Pars
 def read_edit_list(read_at: ReadAt, size_bytes: int) -> tuple[list[Edit], int]:
     """The chosen track's edit list, and ticks per second of its times. Raises as `parse` does."""
     window = Window(read_at, size_bytes)
-    found = _find_movie(window, top_boxes(window))
+    found = _find_movie(window, walk(window, Notes(0)))
     film = _open_film(found, Notes(found.box.start))
     return film.edits, film.timescale
 

@@ -135,17 +135,16 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     sound = rows.take(kept)
     sound.flags = sound.flags & ~(leading[kept] * _SHOWN)
     sound.flags = restarting(sound.flags, (np.diff(kept.nonzero()[0]) > 1).nonzero()[0] + 1)
+    num_shown = np.count_nonzero(sound.flags & _SHOWN)
     notes.add(
-        f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {np.count_nonzero(sound.flags & _SHOWN)} frames are sound",
+        f"{int(missing.sum())} of {len(rows)} samples are not in the file; {num_shown} frames are sound",
         None if where is None else where - notes.base,
         Reason.TRUNCATED,
     )
     return sound
 
 
-def _undecodable(
-    rows: RowTable, missing: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Rows up to the next key row behind a missing one, and those shown before that key row, which others may follow."""
     key = (rows.flags & SampleFlag.KEY) != 0
     numbers = np.arange(len(rows))

@@ -70,6 +70,10 @@ class Notes:
         self.base = base
         self.found: list[Finding] = []
 
+    def add_at(self, message: str, offset: int) -> None:
+        """Note `message`; `offset` is within the file."""
+        self.found.append(Finding(reason=Reason.CORRUPT_TABLE, message=message, offset=offset))
+
     def add(self, message: str, offset: int | None = None, reason: Reason = Reason.CORRUPT_TABLE) -> None:
         """Note `message`; `offset` is within the buffer."""
         self.found.append(
