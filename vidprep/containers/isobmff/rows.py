@@ -9,6 +9,7 @@ import numpy as np
 
 from vidprep.containers.isobmff.edits import apply_edits, time_offset
 from vidprep.containers.isobmff.tables import Notes
+from vidprep.containers.losses import behind_losses
 from vidprep.errors import Reason
 from vidprep.records import SampleFlag, SampleTable
 
@@ -130,11 +131,11 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
     first = int(np.argmax(missing))
     where = int(rows.offset[first]) if rows.offset[first] >= 0 else None
-    lost, leading = _undecodable(rows, missing)
-    kept = ~(missing | lost)
-    sound = rows.take(kept)
-    sound.flags = sound.flags & ~(leading[kept] * _SHOWN)
-    sound.flags = restarting(sound.flags, (np.diff(kept.nonzero()[0]) > 1).nonzero()[0] + 1)
+    sound = rows.take(~missing)
+    losses = np.searchsorted((~missing).nonzero()[0], missing.nonzero()[0])
+    behind = behind_losses((sound.flags & _KEY) != 0, sound.pts, losses)
+    sound.flags = sound.flags & ~(behind.leading * _SHOWN) | behind.restarts * _RESTART
+    sound = sound.take(~behind.lost)
     num_shown = np.count_nonzero(sound.flags & _SHOWN)
     notes.add(
         f"{int(missing.sum())} of {len(rows)} samples are not in the file; {num_shown} frames are sound",
@@ -142,23 +143,6 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
         Reason.TRUNCATED,
     )
     return sound
-
-
-def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Rows up to the next key row behind a missing one, and those shown before that key row, which others may follow."""
-    key = (rows.flags & SampleFlag.KEY) != 0
-    numbers = np.arange(len(rows))
-    last_key = np.maximum.accumulate(np.where(key & ~missing, numbers, -1))
-    last_missing = np.maximum.accumulate(np.where(missing, numbers, -1))
-    lost = last_missing > last_key
-    previous_missing = np.zeros(len(rows), np.bool_)
-    starts = np.flatnonzero(key & ~missing)
-    previous_missing[starts[1:]] = last_missing[starts[1:]] > starts[:-1]
-    if len(starts):
-        previous_missing[starts[0]] = last_missing[starts[0]] >= 0
-    after_loss = previous_missing[np.maximum(last_key, 0)] & (last_key >= 0)
-    leading = after_loss & (rows.pts < rows.pts[np.maximum(last_key, 0)])
-    return lost, leading
 
 
 def sample_table(rows: RowTable) -> SampleTable:
