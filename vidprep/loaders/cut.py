@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.in_band import in_band
 from vidprep.errors import DecodeError, SourceError
 from vidprep.loaders.cut_plan import CutPlan, plan_cut, start_rows
 from vidprep.loaders.cut_reading import (
     HEAD_BYTES,
+    Payloads,
     check_identity,
     default_gap,
     open_indexed,
@@ -32,7 +34,7 @@ from vidprep.records import SampleFlag
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vidprep.loaders.cut_reading import Heads, PayloadReader, Payloads
+    from vidprep.loaders.cut_reading import Heads, PayloadReader
     from vidprep.records import SampleTable, StreamInfo, VideoLike
     from vidprep.sources import Source
     from vidprep.timebase import IntArray
@@ -122,6 +124,10 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
             plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
             payloads = reader.payloads(video.table, plan)
         _check_payloads(video.table, plan, payloads)
+        if not video.keys_verified or len(video.table.key_rows) == 1:
+            _check_starts(video.info, plan, payloads)
+        if video.info.later_configs:
+            payloads = _with_set_ups(video.info, plan, payloads)
         return _assembled(video, plan, payloads, reader)
     except DecodeError as error:
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
@@ -135,7 +141,7 @@ def _false_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> list[i
     return [
         row
         for row, place in zip(starts.tolist(), plan.rows.searchsorted(starts).tolist(), strict=True)
-        if row > 0 and _is_key(info, payloads[place]) is False
+        if row > 0 and _is_key(info.at_row(row), payloads[place]) is False
     ]
 
 
@@ -145,12 +151,22 @@ def _is_key(info: StreamInfo, payload: memoryview) -> bool | None:
     return is_key if is_key is not None or len(payload) <= HEAD_BYTES else sample_facts(info, bytes(payload)).key
 
 
+def _check_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> None:
+    """Raise DecodeError where decoding would start at a predicted picture: some decoders make up what it refers to."""
+    starts = plan.segments[:, 0]
+    for row, place in zip(starts.tolist(), plan.rows.searchsorted(starts).tolist(), strict=True):
+        fact = sample_facts(info.at_row(row), bytes(payloads[place]))
+        if fact.key is False and fact.recovery_frames is None and fact.picture_type in ("P", "B"):
+            raise _row_error(plan, row, f"coded sample {row} is no key frame, and no key frame comes before it")
+
+
 def _without_false_claims(video: VideoLike, reader: PayloadReader, keys: IntArray, false: list[int]) -> IntArray:
     """`keys` less the false ones and those before them, up to the first whose head does not deny the claim."""
     dropped = set(false)
     for row in false:
         for key in keys[: int(np.searchsorted(keys, row))][::-1].tolist():
-            if key == 0 or sample_facts(video.info, reader.head(video.table, key), complete=False).key is not False:
+            facts = sample_facts(video.info.at_row(key), reader.head(video.table, key), complete=False)
+            if key == 0 or facts.key is not False:
                 break
             dropped.add(key)
     return np.setdiff1d(keys, np.fromiter(dropped, np.int64, len(dropped)), assume_unique=True)
@@ -169,6 +185,19 @@ def _check_payloads(table: SampleTable, plan: CutPlan, payloads: Payloads) -> No
     for row, payload, crc32 in zip(plan.rows.tolist(), payloads.views, table.crc32[plan.rows].tolist(), strict=True):
         if zlib.crc32(payload) != crc32:
             raise _row_error(plan, row, f"coded sample {row} fails its checksum: the file's bytes changed")
+
+
+def _with_set_ups(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> Payloads:
+    """Payloads with their configuration in band wherever it is not the one that the decoder has at that point."""
+    starts = set(plan.segments[:, 0].tolist())
+    has, out = info.codec_config, []
+    for row, payload in zip(plan.rows.tolist(), payloads.views, strict=True):
+        has, wants = info.codec_config if row in starts else has, info.at_row(row).codec_config
+        set_up = b"" if wants == has else in_band(info.codec, wants, info.nal_length_size) or b""
+        out.append(memoryview(set_up + bytes(payload)) if set_up else payload)
+        has = wants
+    sizes = np.fromiter(map(len, out), np.int64, len(out))
+    return Payloads(out, np.arange(len(out)), np.zeros(len(out), np.int64), sizes)
 
 
 def _check_references(cut: Cut, plan: CutPlan, heads: Heads) -> None:

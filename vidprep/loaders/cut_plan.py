@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vidprep.errors import DecodeError
+from vidprep.records import SampleFlag
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from vidprep.records import SampleTable
     from vidprep.timebase import IntArray
 
@@ -18,6 +21,7 @@ LOCAL_MAX_GAP_BYTES = 64 << 10
 REMOTE_MAX_GAP_BYTES = 1 << 20
 
 _ROW_0 = np.zeros(1, np.int64)
+_RESTART = np.uint8(SampleFlag.RESTART)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = N
         keys = np.concatenate((_ROW_0, keys))
     place = keys.searchsorted(rows, side="right") - 1
     pts = table.pts
-    leading = pts[rows] < pts[keys[place]]
+    leading = (pts[rows] < pts[keys[place]]) & ~_is_restart(table, keys[place])
     starts: IntArray = keys[np.maximum(place - leading, 0)]
     return starts
 
@@ -102,10 +106,17 @@ def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> 
         return np.array([(starts[0], rows.max())])
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(rows[order])
-    first = np.concatenate(([True], starts[1:] > ends[:-1] + 1))
+    apart = starts[1:] > ends[:-1] + 1
+    apart |= (starts[1:] > ends[:-1]) & _is_restart(table, starts[1:])
+    first = np.concatenate(([True], apart))
     last = np.concatenate((first[1:], [True]))
     segments: IntArray = np.stack((starts[first], ends[last]), axis=1)
     return segments
+
+
+def _is_restart(table: SampleTable, rows: IntArray) -> npt.NDArray[np.bool_]:
+    restart: npt.NDArray[np.bool_] = (table.flags[rows] & _RESTART) != 0
+    return restart
 
 
 def _concatenated_ranges(starts: IntArray, stops: IntArray) -> IntArray:

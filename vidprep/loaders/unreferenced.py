@@ -50,7 +50,7 @@ def _ways_to_tell(info: StreamInfo) -> tuple[Answers | None, Callable[[memoryvie
     """What the header of the first NAL unit says, for each of its values, and a test of the sample where it is unsure."""
     if info.codec == "h264" and info.nal_length_size == 4 and info.interlaced is False:
         return _h264_answers(), is_unreferenced_h264
-    if info.codec == "hevc" and info.nal_length_size == 4:
+    if info.codec == "hevc" and info.nal_length_size == 4 and not info.later_configs:
         sub_layers = set(hevc_sets(info.codec_config).max_sub_layers.values())
         if len(sub_layers) == 1:
             highest = sub_layers.pop()
