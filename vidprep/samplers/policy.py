@@ -19,12 +19,12 @@ from vidprep.samplers import checks, compat
 from vidprep.samplers.draws import Draw
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
-from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 

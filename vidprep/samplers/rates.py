@@ -17,7 +17,6 @@ from vidprep.samplers.indexed import inside_specs
 from vidprep.samplers.many import Clocks, are_whole, distinct
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT
-from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Clock, Seconds, clock_of
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from vidprep.records import Timeline
     from vidprep.samplers.draws import Draw
+    from vidprep.samplers.spec import DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["AtRate", "solve_count"]

@@ -16,10 +16,9 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 
-from vidprep.timebase import IntArray
-
 if TYPE_CHECKING:
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["Clock", "Grid", "Seconds", "clock_of", "frames_between"]
 
