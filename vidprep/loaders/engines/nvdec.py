@@ -30,15 +30,16 @@ from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.device_copy import copied
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
-from vidprep.loaders.engines.sequences import Sequence, sequences
-from vidprep.loaders.engines.tags import SEI_HEADER, number_of, tagged
-from vidprep.loaders.packet_forms import elementary_packets
+from vidprep.loaders.engines.sequences import Sequence, sequences_of_runs
+from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, tag
+from vidprep.loaders.packet_forms import elementary_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Sequence as AnySequence
 
     from vidprep.loaders.cut import Cut, Packet
+    from vidprep.loaders.packet_forms import Run
     from vidprep.records import StreamInfo
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,9 @@ TAGGED_CODECS = frozenset(SEI_HEADER)
 #: A call costs the GIL twice, whatever it decodes; the pictures of one call are kept in the decoder until the next.
 SAMPLES_AT_ONCE = 16
 SURFACE_BYTES_AT_ONCE = 64 << 20
+
+#: In place of the row of a packet that gives no picture.
+NO_PICTURE = -1
 
 #: Pixel formats that a session's surfaces can hold → bits.
 PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
@@ -181,13 +185,13 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut) -> Any:
-        packets = [data for _, data in elementary_packets(cut)]
-        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, packets))
+        runs = elementary_runs(cut)
+        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, runs))
         with self._pool.lend(kind) as session:
-            pictures, finished = session.decode(cut, packets, self._tagged(cut.info))
+            pictures, finished = session.decode(cut, runs, self._tagged(cut.info))
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
-            self.num_pictures += len(packets)
+            self.num_pictures += len(cut.packets)
         return pictures
 
     def _decode_on_cpu(self, cut: Cut, reason: str) -> Any:
@@ -246,9 +250,9 @@ def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
         return None
 
 
-def _only_sequence(info: StreamInfo, packets: list[bytes]) -> Sequence:
+def _only_sequence(info: StreamInfo, runs: list[Run]) -> Sequence:
     """The one sequence that the packets belong to. Raises NvdecError if there are more, or it cannot be served."""
-    found = sequences(info.codec, packets)
+    found = sequences_of_runs(info.codec, runs)
     if len(found) != 1:
         raise NvdecError(f"the packets hold {len(found)} kinds of sequence header")
     (sequence,) = found
@@ -302,46 +306,49 @@ class _Session:
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
 
-    def decode(self, cut: Cut, packets: list[bytes], info: StreamInfo) -> tuple[Any, Any]:
+    def decode(self, cut: Cut, runs: list[Run], info: StreamInfo) -> tuple[Any, Any]:
         """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
             feed = self._feed_tagged if self._kind.codec in TAGGED_CODECS else self._feed_singly
             wanted = _Wanted(cut, self._kind, self._stream.device)
-            for segment in _segments(cut, packets):
-                feed(cut, segment, wanted)
+            for run, packets in zip(runs, cut.segments, strict=True):
+                feed(run, _due(cut, packets), wanted)
             pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
             return pictures, finished
 
-    def _feed_tagged(self, cut: Cut, segment: list[tuple[Packet, bytes]], wanted: _Wanted) -> None:
+    def _feed_tagged(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end, many a call; pictures say which is which."""
-        codec = self._kind.codec
+        codec, whole, edges = self._kind.codec, memoryview(run.buffer), run.offsets.tolist()
         due: dict[int | None, int] = {}
-        for start in range(0, len(segment), self._samples_at_once):
-            pieces: list[bytes] = []
-            for number, (packet, data) in enumerate(segment[start : start + self._samples_at_once], start):
-                if data and _gives_picture(cut, packet):
-                    due[number] = packet.row
-                    pieces += tagged(codec, data, number)
-                else:
-                    pieces.append(data)
+        for first in range(0, len(rows), self._samples_at_once):
+            last = min(first + self._samples_at_once, len(rows))
+            pieces: list[bytes | memoryview] = []
+            at = edges[first]
+            for number in range(first, last):
+                start, end = edges[number : number + 2]
+                if start < end and rows[number] >= 0:
+                    due[number] = rows[number]
+                    place = place_of_tag(codec, run.buffer, start, end)
+                    pieces += whole[at:place], tag(codec, number)
+                    at = place
+            pieces.append(whole[at : edges[last]])
             buffer = np.frombuffer(b"".join(pieces), np.uint8)
             _check_off(self._decoded(buffer.ctypes.data, len(buffer)), due, wanted)
         _check_off(self._flushed(), due, wanted)
         if due:
             raise NvdecError(f"no picture came for coded sample {next(iter(due.values()))}")
 
-    def _feed_singly(self, cut: Cut, segment: list[tuple[Packet, bytes]], wanted: _Wanted) -> None:
+    def _feed_singly(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
         """The same for codecs whose pictures come in the order of their packets, hidden ones left out."""
-        due = (packet.row for packet, data in segment if data and _gives_picture(cut, packet))
-        buffer = np.frombuffer(b"".join([data for _, data in segment]), np.uint8)
-        address = buffer.ctypes.data
-        for _, data in segment:
-            pictures = self._decoded(address, len(data))
-            address += len(data)
+        edges = run.offsets.tolist()
+        due = (row for row, start, end in zip(rows, edges[:-1], edges[1:], strict=True) if row >= 0 and start < end)
+        address = np.frombuffer(run.buffer, np.uint8).ctypes.data
+        for start, end in pairwise(edges):
+            pictures = self._decoded(address + start, end - start)
             if pictures:
                 _take_next(pictures, due, wanted)
         _take_next(self._flushed(), due, wanted)
@@ -390,10 +397,13 @@ def _samples_at_once(kind: StreamKind) -> int:
     return max(1, min(SAMPLES_AT_ONCE, SURFACE_BYTES_AT_ONCE // surface_bytes))
 
 
+def _due(cut: Cut, packets: AnySequence[Packet]) -> list[int]:
+    """The row of each packet for which a decoder gives a picture, wanted or not, NO_PICTURE of the others."""
+    return [packet.row if packet.shown or _gives_picture(cut, packet) else NO_PICTURE for packet in packets]
+
+
 def _gives_picture(cut: Cut, packet: Packet) -> bool:
-    """Whether a decoder gives a picture for it, wanted or not: not for headers, nor for hidden VP8 and VP9 frames."""
-    if packet.shown:
-        return True
+    """Not for headers, nor for hidden VP8 and VP9 frames."""
     facts = sample_facts(cut.info, packet.data)
     return facts.has_picture is not False and facts.shown is not False
 
@@ -453,11 +463,6 @@ class _Wanted:
         if tuple(surface.shape[:2]) != self._shape or surface.dtype.itemsize != self._surfaces.dtype.itemsize:
             raise NvdecError(f"the surface is {tuple(surface.shape)} {surface.dtype}, not {self._shape}")
         self._surfaces[place].copy_(surface.view(self._surfaces.dtype).reshape(self._shape))
-
-
-def _segments(cut: Cut, packets: list[bytes]) -> list[list[tuple[Packet, bytes]]]:
-    pairs = list(zip(cut.packets, packets, strict=True))
-    return [pairs[start:end] for start, end in pairwise((*cut.segment_starts, len(pairs)))]
 
 
 def _one_line(error: BaseException) -> str:
