@@ -16,7 +16,7 @@ import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks, compat
-from vidprep.samplers.draws import Draw
+from vidprep.samplers.draws import FEW, Draw
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
 from vidprep.timebase import IntArray
@@ -34,8 +34,6 @@ Key = tuple[int, ...]
 Within = tuple[int, int]
 #: Padding that `fn.decoders.video` has, under the names that both of us know.
 DALI_PADS = frozenset({"constant", "edge", "reflect_101", "reflect_1001"})
-#: Up to so many numbers Python's ints are quicker than numpy's arrays.
-FEW = 32
 
 
 class Places(NamedTuple):

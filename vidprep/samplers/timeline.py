@@ -15,6 +15,7 @@ import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
+from vidprep.samplers.draws import FEW
 
 from vidprep.timebase import IntArray
 
@@ -29,8 +30,6 @@ Seconds = float | int | str | Fraction
 SAFE = 1 << 62
 #: Times further out are no times (73 years in nanoseconds); sums of two stay inside int64.
 FAR = 1 << 61
-#: Up to so many times Python's ints are quicker than numpy's arrays.
-FEW = 32
 
 
 class Grid(NamedTuple):
@@ -45,6 +44,13 @@ class Grid(NamedTuple):
     def of(cls, ticks: Fraction) -> Grid:
         """One time."""
         return cls(ticks.numerator, 0, ticks.denominator, 1)
+
+    def moved(self, ticks: Fraction | int) -> Grid:
+        """All times so many ticks later."""
+        if isinstance(ticks, int):
+            return Grid(self.first + ticks * self.den, self.step, self.den, self.count)
+        num, den = ticks.numerator, ticks.denominator
+        return Grid(self.first * den + num * self.den, self.step * den, self.den * den, self.count)
 
     @property
     def last(self) -> int:
@@ -85,21 +91,22 @@ class Clock(NamedTuple):
     @property
     def first(self) -> int:
         """Tick at which the first of them is shown."""
-        return int(self.pts[0])
+        return self.pts.item(0)
 
     @property
     def duration(self) -> int:
         """Ticks from the first frame's start to the last one's end; > 0."""
         return self.end - self.first
 
-    def grid(self, origin: Fraction | int, fps: Fraction, count: int) -> Grid:
-        """`count` times from tick `origin`, 1/fps seconds apart."""
+    def grid(self, fps: Fraction, count: int) -> Grid:
+        """`count` times from tick 0, 1/fps seconds apart."""
         base = self.time_base
         step, den = _pace(fps.numerator, fps.denominator, base.numerator, base.denominator)
-        if isinstance(origin, int):
-            return Grid(origin * den, step, den, count)
-        scale = origin.denominator
-        return Grid(origin.numerator * den, step * scale, den * scale, count)
+        return Grid(0, step, den, count)
+
+    def tick(self, frame: int) -> int:
+        """When a frame is shown, counted from the range's first."""
+        return self.first + frame * self.step if self.step else int(self.pts[frame])
 
     def num_before(self, ticks: int) -> int:
         """How many frames come before a tick."""
@@ -123,7 +130,7 @@ class Clock(NamedTuple):
         ticks = math.ceil(self.ticks(time_seconds))
         return self.low + int(np.searchsorted(self.pts, ticks, side="left"))
 
-    def places(self, grid: Grid, rule: str) -> IntArray:
+    def places(self, grid: Grid, rule: str) -> tuple[IntArray, bool]:
         """int64[count]: frame of each time of the grid; outside [low, high) where the time is.
 
         Past its ends the range is thought to go on at its average rate, so that every padding has something to fold.
@@ -131,12 +138,16 @@ class Clock(NamedTuple):
         Args:
             grid: times in ticks.
             rule: "shown" (the frame on screen), "nearest" (earlier one of a tie), "after" (first at or after).
+
+        Returns:
+            the frames, and whether all of them lie inside.
         """
-        if not self.holds(grid, rule):
-            return self._places_beyond(grid, rule)
+        begins, ends = self._bounds(grid, rule)
+        if not begins <= grid.first <= grid.last < ends:
+            return self._places_beyond(grid, rule), False
         if self.step and grid.count <= FEW:
-            return self._places_on_steps(grid, rule)
-        return self.low + np.minimum(self._search(grid, rule), len(self.pts) - 1)
+            return self._places_on_steps(grid, rule), True
+        return self.low + np.minimum(self._search(grid, rule), len(self.pts) - 1), True
 
     def _places_on_steps(self, grid: Grid, rule: str) -> IntArray:
         """`places` of a few times inside a range of constant rate: divisions do."""
@@ -166,11 +177,6 @@ class Clock(NamedTuple):
             return self.pts.searchsorted(-_floor_div(-grid.numerators(), grid.den), side="left")
         middles = self.pts[1:] + self.pts[:-1]
         return middles.searchsorted(-_floor_div(-grid.numerators(2), grid.den), side="left")
-
-    def holds(self, grid: Grid, rule: str) -> bool:
-        """Whether every time of the grid has a frame."""
-        begins, ends = self._bounds(grid, rule)
-        return begins <= grid.first and grid.last < ends
 
     def _bounds(self, grid: Grid, rule: str) -> tuple[int, int]:
         """Numerators from and below which a time has a frame."""

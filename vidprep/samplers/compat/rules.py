@@ -82,7 +82,7 @@ def _torchcodec_rate(ask: Ask) -> IntArray:
     """`get_frames_played_in_range(fps=)`: round((b − a)·fps) times, the frame on screen at each."""
     clock = ask.clock
     times = max(round(clock.duration * clock.time_base * ask.policy.fps), 1)
-    return clock.places(clock.grid(clock.first, Fraction(ask.policy.fps), times), "shown")
+    return clock.places(clock.grid(Fraction(ask.policy.fps), times).moved(clock.first), "shown")[0]
 
 
 def _torchvision_dense(ask: Ask) -> IntArray:
@@ -215,7 +215,7 @@ def _cosmos_rate(ask: Ask) -> IntArray:
     last = int(clock.pts[-1]) * clock.time_base
     fps = Fraction(ask.policy.fps)
     times = libraries.cosmos_grid_count(clock.first * clock.time_base, last, fps)
-    return np.minimum(clock.places(clock.grid(clock.first, fps, times), "nearest"), ask.n - 1)
+    return np.minimum(clock.places(clock.grid(fps, times).moved(clock.first), "nearest")[0], ask.n - 1)
 
 
 def _cosmos_windows(ask: Ask) -> IntArray:
