@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vidprep.timebase import IntArray
 
-__all__ = ["FEW", "Draw", "ManyDraws", "key_table", "state_of", "states_of", "word"]
+__all__ = ["FEW", "Draw", "ManyDraws", "key_table", "mask_of", "mixed", "state_of", "states_of", "word"]
 
 WordArray = npt.NDArray[np.uint64]
 Key = tuple[int, ...]
@@ -48,7 +48,16 @@ def word(state: int, element: int) -> int:
 
 def words(states: WordArray, elements: WordArray) -> WordArray:
     """`word`, elementwise with broadcasting; arrays of one dimension at least (they wrap silently, scalars warn)."""
-    z = (states + np.uint64(GAMMA)) ^ elements
+    return mixed((states + np.uint64(GAMMA)) ^ elements)
+
+
+def mask_of(state: int) -> int:
+    """What an element is combined with: `word(state, element)` is `mixed(mask_of(state) ^ element)`."""
+    return (state + GAMMA) & MASK
+
+
+def mixed(z: WordArray) -> WordArray:
+    """The finaliser of SplitMix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
     return z ^ (z >> np.uint64(31))
@@ -131,7 +140,7 @@ class Draw:
         """64-bit word that stands for the key."""
         if self._state is None:
             key, last = self._key
-            self._state = word(_mixed(key), int(last))
+            self._state = word(_state(key), int(last))
         return self._state
 
     def below(self, bound: int, lane: int = 0) -> int:
@@ -174,7 +183,7 @@ class Draw:
         return [i * size + begin + number for i, begin, number in zip(range(count), begins, halves[1::2], strict=True)]
 
 
-def _mixed(key: Key) -> int:
+def _state(key: Key) -> int:
     """`state_of`; what neighbouring clips share, all of the key but its last element, is mixed once."""
     return word(_shared(tuple(key[:-1])), int(key[-1])) if len(key) else 0
 
