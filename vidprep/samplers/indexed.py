@@ -5,24 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
+from vidprep.samplers.many import SharedTimes
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
-from vidprep.samplers.many import SharedTimes
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
 from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from vidprep.records import Timeline
 
-__all__ = ["Draws", "IndexPolicy", "Number", "positive", "specs_of", "steps"]
+__all__ = ["Draws", "IndexPolicy", "Number", "masks_of", "positive", "specs_of", "steps"]
 
 #: One number, or an int64[V, 1] of them: the formulas below use only operators that serve both.
 Number = int | IntArray
@@ -108,7 +107,7 @@ class IndexPolicy(Policy):
         index = places.copy()
         if self.pad not in ("none", "drop", "error"):
             index[odd], is_padding = resolve(places[odd], low[odd], high[odd], self.pad)
-            masks = {v: is_padding[row] for row, v in enumerate(odd.tolist()) if is_padding[row].any()}
+            masks = masks_of(is_padding, odd, len(timelines))
             spans = self._spans(timelines, places, windows, masks)
             return specs_of(timelines, index, masks, spans, stride=self._step(), fill_value=self.fill_value)
         index[odd] = low[odd]
@@ -125,14 +124,15 @@ class IndexPolicy(Policy):
         return np.flatnonzero(((places < low) | (places >= high)).any(axis=1))
 
     def _spans(
-        self, timelines: Sequence[Timeline], places: IntArray, windows: IntArray, padded: Iterable[int]
-    ) -> dict[int, FrameRange | None]:
-        """The ranges of padded clips, by number, where DALI can pad them."""
-        stride = self._step()
-        if stride is None:
-            return {}
-        bounds = windows.tolist()
-        return {v: self._padded_span(timelines[v], Places(places[v], stride), tuple(bounds[v])) for v in padded}
+        self, timelines: Sequence[Timeline], places: IntArray, windows: IntArray, masks: Sequence[BoolArray | None]
+    ) -> list[FrameRange | None]:
+        """The ranges of padded clips where DALI can pad them."""
+        spans: list[FrameRange | None] = [None] * len(masks)
+        stride, bounds = self._step(), windows.tolist()
+        if stride is not None:
+            for v in (v for v, mask in enumerate(masks) if mask is not None):
+                spans[v] = self._padded_span(timelines[v], Places(places[v], stride), tuple(bounds[v]))
+        return spans
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
@@ -152,9 +152,21 @@ def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | No
     return windows if bool(((low >= 0) & (low < high) & (high <= counts)).all()) else None
 
 
+def masks_of(is_padding: BoolArray, rows: IntArray | None = None, count: int = 0) -> list[BoolArray | None]:
+    """The rows of bool[R, F] that have something set, None for others; `rows` = where among `count` they stand."""
+    marked = np.logical_or.reduce(is_padding, axis=1).tolist()
+    masks = [mask if some else None for mask, some in zip(is_padding, marked, strict=True)]
+    if rows is None:
+        return masks
+    spread: list[BoolArray | None] = [None] * count
+    for v, mask in zip(rows.tolist(), masks, strict=True):
+        spread[v] = mask
+    return spread
+
+
 def specs_of(
-    timelines: Sequence[Timeline], index: IntArray, masks: Mapping[int, BoolArray] = MappingProxyType({}),
-    spans: Mapping[int, FrameRange | None] = MappingProxyType({}), *,
+    timelines: Sequence[Timeline], index: IntArray, masks: Sequence[BoolArray | None] | None = None,
+    spans: Sequence[FrameRange | None] | None = None, *,
     stride: int | None = None, fill_value: FillValue = 0, rate_fps: float | None = None,
 ) -> list[DecodeSpec]:  # fmt: skip
     """Specs of V clips.
@@ -162,16 +174,22 @@ def specs_of(
     Args:
         timelines: V videos.
         index: int64[V, F].
-        masks: is_padding of the clips, by number, that have some.
-        spans: of these, the range of each that is one.
-        stride: distance of neighbours in the others, where they are ranges.
-        fill_value, rate_fps: as in `DecodeSpec`.
+        masks: V times is_padding, where a clip has some; None = no clip has.
+        spans: V ranges, of clips with padding; None = no clip has one.
+        stride: distance of neighbours in clips without padding, where they are ranges.
+        fill_value: as in `DecodeSpec`.
+        rate_fps: as in `DecodeSpec`.
     """
     times = SharedTimes(timelines, index)
-    specs = [
-        DecodeSpec(frames, times, None, v, stride=stride, fill_value=fill_value, rate_fps=rate_fps)
-        for v, frames in enumerate(index)
-    ]
-    for v, mask in masks.items():
-        specs[v] = DecodeSpec(index[v], times, mask, v, fill_value=fill_value, span=spans.get(v), rate_fps=rate_fps)
-    return specs
+    if masks is None:
+        return [
+            DecodeSpec(frames, times, None, v, stride=stride, fill_value=fill_value, rate_fps=rate_fps)
+            for v, frames in enumerate(index)
+        ]
+    return [
+        DecodeSpec(
+            frames, times, mask, v, stride=stride if mask is None else None, fill_value=fill_value,
+            span=span, rate_fps=rate_fps,
+        )
+        for v, (frames, mask, span) in enumerate(zip(index, masks, spans or [None] * len(masks), strict=True))
+    ]  # fmt: skip

@@ -14,19 +14,18 @@ from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
 from vidprep.samplers.draws import FEW, Draw, ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import Draws, IndexPolicy, Number, positive, specs_of, steps
+from vidprep.samplers.indexed import Draws, IndexPolicy, Number, masks_of, positive, specs_of, steps
 from vidprep.samplers.many import are_whole
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
-from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vidprep.records import Timeline
-    from vidprep.samplers.spec import BoolArray
+    from vidprep.samplers.spec import BoolArray, DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["Delta", "FrameList", "Keyframes", "Segments", "Uniform"]
@@ -253,9 +252,7 @@ class Keyframes(Policy):
         keys = _keys(timeline, low, high)
         return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
 
-    def _filled(
-        self, timeline: Timeline, places: Places, low: int, high: int
-    ) -> tuple[IntArray, BoolArray | None]:
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
         keys = _keys(timeline, low, high)
         numbers, is_padding = super()._filled(timeline, places, 0, len(keys))
         index = keys[numbers]
@@ -283,8 +280,7 @@ class Keyframes(Policy):
         numbers, is_padding = resolve(np.broadcast_to(places, (len(lists), places.shape[1])), 0, counts, self.pad)
         index = np.concatenate(lists)[numbers + (np.cumsum(counts) - counts[:, 0])[:, None]]
         index[numbers < 0] = -1
-        masks = {v: is_padding[v] for v in np.flatnonzero(is_padding.any(axis=1)).tolist()}
-        return specs_of(timelines, index, masks, fill_value=self.fill_value)
+        return specs_of(timelines, index, masks_of(is_padding), fill_value=self.fill_value)
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
         count = len(_within(timeline.keyframes, low, high))

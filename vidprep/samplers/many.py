@@ -104,14 +104,16 @@ class Clocks:
     def ticks(self, video: IntArray, frame: IntArray) -> IntArray:
         """Time of a frame, from its video's first; broadcast."""
         if self.steps is not None:
-            return frame * self.steps[video]
+            even: IntArray = frame * self.steps[video]
+            return even
         times: IntArray = self.times[self.offset[video] + frame]
         return times - video * self.apart
 
     def shown(self, video: IntArray, ticks: IntArray) -> IntArray:
         """Frame on screen at 0 <= ticks < lasting; broadcast."""
         if self.steps is not None:
-            return np.minimum(ticks // self.steps[video], self.counts[video] - 1)
+            even: IntArray = np.minimum(ticks // self.steps[video], self.counts[video] - 1)
+            return even
         rank: IntArray = self.times.searchsorted(ticks + video * self.apart, side="right")
         return rank - 1 - self.offset[video]
 
@@ -119,6 +121,7 @@ class Clocks:
         """int64[D]: how many frames of each video come before a tick (int64[D], below apart)."""
         ticks = np.maximum(ticks, 0)
         if self.steps is not None:
-            return np.minimum(-(-ticks // self.steps), self.counts)
+            even: IntArray = np.minimum(-(-ticks // self.steps), self.counts)
+            return even
         rank: IntArray = self.times.searchsorted(ticks + np.arange(len(ticks)) * self.apart, side="left")
         return rank - self.offset

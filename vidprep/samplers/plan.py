@@ -185,7 +185,7 @@ class Plan:
         number, offset = divmod(position, self.batch_size)
         if self.is_bucketed and self.shuffle:
             number = _permutation(self._batches.item(-1), (self.seed, epoch, BATCHES))(number)
-        bucket = bisect_right(memoryview(self._batches), number)
+        bucket = bisect_right(self._batches.data, number)
         first = self._batches.item(bucket - 1) if bucket else 0
         i = (number - first) * self.batch_size + offset
         if self.balance:

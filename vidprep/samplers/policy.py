@@ -19,12 +19,12 @@ from vidprep.samplers import checks, compat
 from vidprep.samplers.draws import FEW, Draw
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
-from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -202,16 +202,14 @@ class Policy(ABC):
         span = None if places.stride is None else self._padded_span(timeline, places, (low, high))
         return DecodeSpec(index, timeline, is_padding, fill_value=fill, span=span, rate_fps=rate)
 
-    def _filled(
-        self, timeline: Timeline, places: Places, low: int, high: int
-    ) -> tuple[IntArray, BoolArray | None]:
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
         """frame_index, and is_padding where that is set anywhere."""
         del timeline  # for policies that count something else than frames
         frames = places.frames
         if places.inside or _lie_inside(frames, places.stride, low, high):
             return frames, None
         index, is_padding = resolve(frames, low, high, self.pad, is_list=self.is_list)
-        return index, is_padding if is_padding.any() else None
+        return index, is_padding if np.count_nonzero(is_padding) else None
 
     def _padded_span(self, timeline: Timeline, places: Places, window: Within) -> FrameRange | None:
         """The range as DALI can pad it: it knows no range but the whole video, and starts inside it."""
@@ -269,10 +267,10 @@ def _lie_inside(frames: IntArray, stride: int | None, low: int, high: int) -> bo
     """Whether all of [low, high) that is asked for is there; few numbers are compared one by one."""
     count = len(frames)
     if stride is not None and count:
-        return frames.item(0) >= low and frames.item(-1) < high
+        return bool(frames.item(0) >= low and frames.item(-1) < high)
     if 0 < count <= FEW:
         numbers = frames.tolist()
-        return min(numbers) >= low and max(numbers) < high
+        return bool(min(numbers) >= low and max(numbers) < high)
     return False
 
 

@@ -17,7 +17,6 @@ from vidprep.samplers.indexed import specs_of
 from vidprep.samplers.many import Clocks, are_whole, distinct
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT
-from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Clock, Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from vidprep.records import Timeline
     from vidprep.samplers.draws import Draw
+    from vidprep.samplers.spec import DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["AtRate", "solve_count"]
@@ -135,10 +135,10 @@ class AtRate(Policy):
         if self.on_vfr == "raise" and timeline.timing.is_vfr:
             raise SamplingError("rate: on_vfr='raise': the video's frame rate is variable")
         clock = clock_of(timeline, low, high)
-        n, span = high - low, int(clock.pts[-1]) - clock.first
+        n, span = high - low, clock.last - clock.first
         if self.on_vfr != "index" or n < 2 or span == 0:
             return clock
-        return Clock(np.arange(n, dtype=np.int64), low, n, timeline.time_base * Fraction(span, n - 1), 1)
+        return Clock(np.arange(n, dtype=np.int64), low, 0, n - 1, n, timeline.time_base * Fraction(span, n - 1), 1)
 
     def _sizing(self, clock: Clock) -> tuple[int, Fraction]:
         """Frames per clip, and their rate."""
@@ -149,7 +149,7 @@ class AtRate(Policy):
         length = self._room(clock) * clock.time_base if self.seconds is None else Fraction(self.seconds)
         natural = max(math.ceil(length * fps), 1)
         if whole and self.mode == "after":  # times past the last frame's start have no frame
-            natural = max(math.floor((int(clock.pts[-1]) - self._start(clock)) * clock.time_base * fps) + 1, 1)
+            natural = max(math.floor((clock.last - self._start(clock)) * clock.time_base * fps) + 1, 1)
         if natural > checks.LIMIT and self.max_frames is None:
             raise SamplingError(f"rate: fps={fps}: {natural} frames; expected at most {checks.LIMIT}")
         count = solve_count(natural, self.min_frames, self.max_frames, self.divisor, self.remainder)
@@ -182,7 +182,7 @@ class AtRate(Policy):
         """First and one past the last frame (from `low`) at which a clip may start: its last time is inside."""
         first = clock.num_before(math.ceil(self._start(clock))) if self.start_seconds else 0
         if self.mode == "after":
-            end = clock.num_before(int(clock.pts[-1]) + 1 + (-grid.last // grid.den))
+            end = clock.num_before(clock.last + 1 + (-grid.last // grid.den))
         else:
             end = clock.num_before(clock.end - grid.last // grid.den)
         return first, max(end, first)
@@ -208,7 +208,7 @@ class AtRate(Policy):
         if self.place == "start":
             return self._start(clock)
         if self.place == "dense":
-            return self._start(clock) + clip * self._distance(grid.count, fps) / clock.time_base
+            return self._start(clock) + clip * self._distance(grid.num, fps) / clock.time_base
         first, end = self._legal(clock, grid)
         if first == end:  # too short, or nothing left after start_seconds
             return self._start(clock)

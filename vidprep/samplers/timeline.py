@@ -17,10 +17,9 @@ from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.draws import FEW
 
-from vidprep.timebase import IntArray
-
 if TYPE_CHECKING:
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["Clock", "Grid", "Seconds", "clock_of", "frames_between"]
 
@@ -33,12 +32,12 @@ FAR = 1 << 61
 
 
 class Grid(NamedTuple):
-    """Times (first + k·step)/den ticks, k = 0 .. count−1, step >= 0; all ints, so that no time is rounded."""
+    """Times (first + k·step)/den ticks, k = 0 .. num−1, step >= 0; all ints, so that no time is rounded."""
 
     first: int
     step: int
     den: int
-    count: int
+    num: int
 
     @classmethod
     def of(cls, ticks: Fraction) -> Grid:
@@ -48,23 +47,23 @@ class Grid(NamedTuple):
     def moved(self, ticks: Fraction | int) -> Grid:
         """All times so many ticks later."""
         if isinstance(ticks, int):
-            return Grid(self.first + ticks * self.den, self.step, self.den, self.count)
-        num, den = ticks.numerator, ticks.denominator
-        return Grid(self.first * den + num * self.den, self.step * den, self.den * den, self.count)
+            return Grid(self.first + ticks * self.den, self.step, self.den, self.num)
+        den = ticks.denominator
+        return Grid(self.first * den + ticks.numerator * self.den, self.step * den, self.den * den, self.num)
 
     @property
     def last(self) -> int:
         """Numerator of the last time."""
-        return self.first + (self.count - 1) * self.step
+        return self.first + (self.num - 1) * self.step
 
     def whole(self) -> IntArray:
-        """int64[count]: the times rounded down, at most ±SAFE."""
+        """int64[num]: the times rounded down, at most ±SAFE."""
         return _floor_div(self.numerators(), self.den)
 
     def numerators(self, factor: int = 1) -> IntArray:
         """First + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
-        k = np.arange(self.count)
-        if factor * (abs(self.first) + self.count * self.step) >= SAFE:
+        k = np.arange(self.num)
+        if factor * (abs(self.first) + self.num * self.step) >= SAFE:
             k = k.astype(object)
         return factor * (self.first + k * self.step)
 
@@ -82,16 +81,15 @@ class Clock(NamedTuple):
     pts: IntArray
     """int64[high − low], never falling"""
     low: int
+    first: int
+    """tick at which the first of them is shown"""
+    last: int
+    """tick at which the last of them is shown"""
     end: int
     """tick at which the last of them stops being shown; above pts[-1]"""
     time_base: Fraction
     step: int = 0
     """ticks from each frame to the next where they are all alike and above 0, else 0"""
-
-    @property
-    def first(self) -> int:
-        """Tick at which the first of them is shown."""
-        return self.pts.item(0)
 
     @property
     def duration(self) -> int:
@@ -131,7 +129,7 @@ class Clock(NamedTuple):
         return self.low + int(np.searchsorted(self.pts, ticks, side="left"))
 
     def places(self, grid: Grid, rule: str) -> tuple[IntArray, bool]:
-        """int64[count]: frame of each time of the grid; outside [low, high) where the time is.
+        """int64[num]: frame of each time of the grid; outside [low, high) where the time is.
 
         Past its ends the range is thought to go on at its average rate, so that every padding has something to fold.
 
@@ -145,7 +143,7 @@ class Clock(NamedTuple):
         begins, ends = self._bounds(grid, rule)
         if not begins <= grid.first <= grid.last < ends:
             return self._places_beyond(grid, rule), False
-        if self.step and grid.count <= FEW:
+        if self.step and grid.num <= FEW:
             return self._places_on_steps(grid, rule), True
         return self.low + np.minimum(self._search(grid, rule), len(self.pts) - 1), True
 
@@ -156,7 +154,7 @@ class Clock(NamedTuple):
         wanted, step = factor * (grid.first - self.first * grid.den), factor * grid.step
         wanted, den = wanted + (0 if rule == "shown" else den - 1), factor * den
         low, last = self.low, len(self.pts) - 1
-        inner = [(wanted + i * step) // den for i in range(grid.count)]
+        inner = [(wanted + i * step) // den for i in range(grid.num)]
         if inner[-1] > last or inner[0] < 0:
             inner = [min(max(place, 0), last) for place in inner]
         return np.array([low + place for place in inner] if low else inner, np.int64)
@@ -181,13 +179,13 @@ class Clock(NamedTuple):
     def _bounds(self, grid: Grid, rule: str) -> tuple[int, int]:
         """Numerators from and below which a time has a frame."""
         if rule == "after":  # whatever comes before the first frame waits for it
-            return min(grid.first, self.first * grid.den), int(self.pts[-1]) * grid.den + 1
+            return min(grid.first, self.first * grid.den), self.last * grid.den + 1
         return self.first * grid.den, self.end * grid.den
 
     def _beyond(self, grid: Grid, rule: str) -> IntArray:
         """Frame numbers of a video that goes on at the average rate, n frames to `duration` ticks."""
         n = len(self.pts)
-        steps = Grid((grid.first - self.first * grid.den) * n, grid.step * n, grid.den * self.duration, grid.count)
+        steps = Grid((grid.first - self.first * grid.den) * n, grid.step * n, grid.den * self.duration, grid.num)
         whole = _floor_div(steps.numerators(), steps.den)
         if rule == "shown":
             return np.where(whole >= 0, np.maximum(whole, n), whole)
@@ -215,13 +213,14 @@ def clock_of(timeline: Timeline, low: int, high: int) -> Clock:
     pts = timeline.pts[low:high]
     if not timeline.is_rising:
         _check_rising(pts, low)
-    if int(pts[0]) < -FAR or int(pts[-1]) > FAR:
-        raise SamplingError(f"frames are shown from tick {pts[0]} to {pts[-1]}: expected times within ±{FAR}")
-    if high < timeline.num_frames:
-        end = int(timeline.pts[high])
+    first, last = pts.item(0), pts.item(-1)
+    if first < -FAR or last > FAR:
+        raise SamplingError(f"frames are shown from tick {first} to {last}: expected times within ±{FAR}")
+    if high < len(timeline.pts):
+        end = timeline.pts.item(high)
     else:
-        end = int(pts[-1]) + (timeline.last_duration_ticks or _mean_delta(pts))
-    return Clock(pts, low, max(end, int(pts[-1]) + 1), timeline.time_base, timeline.step_ticks)
+        end = last + (timeline.last_duration_ticks or _mean_delta(pts))
+    return Clock(pts, low, first, last, max(end, last + 1), timeline.time_base, timeline.step_ticks)
 
 
 def _check_rising(pts: IntArray, low: int) -> None:

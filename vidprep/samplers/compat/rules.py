@@ -50,7 +50,7 @@ class Ask:
     def fps(self) -> float:
         """(n − 1)/(last − first time); of one frame 1/duration."""
         clock = self.clock
-        span = int(clock.pts[-1]) - clock.first
+        span = clock.last - clock.first
         return float((self.n - 1) / (span * clock.time_base) if span else self.n / (clock.duration * clock.time_base))
 
 
@@ -212,7 +212,7 @@ def _lerobot(ask: Ask) -> IntArray:
 def _cosmos_rate(ask: Ask) -> IntArray:
     """`sample_closest`: the nearest frame (the earlier of a tie) of each time of the grid."""
     clock = ask.clock
-    last = int(clock.pts[-1]) * clock.time_base
+    last = clock.last * clock.time_base
     fps = Fraction(ask.policy.fps)
     times = libraries.cosmos_grid_count(clock.first * clock.time_base, last, fps)
     return np.minimum(clock.places(clock.grid(fps, times).moved(clock.first), "nearest")[0], ask.n - 1)
