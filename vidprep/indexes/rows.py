@@ -36,6 +36,7 @@ _FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "sar": lambda text: tuple(map(int, text.split("/"))),
     "time_base": parse_time_base,
     "other_streams": lambda streams: tuple(streams or ()),
+    "later_configs": lambda configs: tuple((each["row"], each["config"]) for each in configs or ()),
 }
 _INFO_DEFAULTS = {
     field.name: field.default for field in dataclasses.fields(StreamInfo) if field.default is not dataclasses.MISSING
@@ -91,6 +92,7 @@ def video_row(video: Video, path: str) -> Row:
         "sar": f"{info.sar[0]}/{info.sar[1]}",
         "time_base": format_time_base(info.time_base),
         "other_streams": list(info.other_streams) or None,
+        "later_configs": [{"row": row, "config": config} for row, config in info.later_configs] or None,
         "status": "ok",
         "warnings": [dataclasses.asdict(finding) for finding in parsed.warnings] or None,
         "num_frames": len(pts),

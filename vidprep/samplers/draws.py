@@ -9,7 +9,9 @@ rejection. Every function has a form for one key (Python ints) and one for many 
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Draw", "ManyDraws", "key_table", "state_of", "states_of", "word"]
 
 WordArray = npt.NDArray[np.uint64]
+Key = tuple[int, ...]
 
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, odd
@@ -31,7 +34,7 @@ MIX_2 = 0x94D049BB133111EB
 #: Lane of the k-th retry of lane l is l + k * RETRY: lanes themselves stay far below.
 RETRY = 1 << 40
 #: Up to so many numbers Python's ints are quicker than numpy's arrays.
-SHORT = 24
+SHORT = 32
 
 
 def word(state: int, element: int) -> int:
@@ -108,11 +111,27 @@ def _redraw(
             result[at] = Draw(state).below(limit, lane=element)
 
 
-@dataclass(frozen=True, slots=True)
 class Draw:
     """The random numbers of one clip."""
 
-    state: int
+    __slots__ = ("_key", "_state")
+
+    def __init__(self, state: int | None, key: tuple[Key, int] = ((), 0)) -> None:
+        self._state = state
+        self._key = key
+
+    @classmethod
+    def of(cls, key: Key, last: int) -> Draw:
+        """With the state `state_of((*key, last))`, mixed when the first number is drawn."""
+        return cls(None, (key, last))
+
+    @property
+    def state(self) -> int:
+        """64-bit word that stands for the key."""
+        if self._state is None:
+            key, last = self._key
+            self._state = word(_mixed(key), int(last))
+        return self._state
 
     def below(self, bound: int, lane: int = 0) -> int:
         """Uniform integer in [0, bound); bound > 0."""
@@ -127,21 +146,42 @@ class Draw:
     def below_each(self, bounds: IntArray) -> IntArray:
         """int64[F]: uniform in [0, bounds), a number for each frame (lanes 1, 2, ...)."""
         if len(bounds) <= SHORT:
-            return np.array(_below_few(self.state, bounds.tolist()), np.int64)
+            return np.array(self.below_few(bounds.tolist()), np.int64)
         return below_each(np.array([self.state], np.uint64), np.arange(1, bounds.shape[-1] + 1), bounds)
 
+    def below_few(self, bounds: Sequence[int]) -> list[int]:
+        """`below_each` in Python's ints."""
+        products = [drawn * bound for drawn, bound in zip(_few_words(self.state, len(bounds)), bounds, strict=True)]
+        if any((product & MASK) < bound for product, bound in zip(products, bounds, strict=True)):
+            return [self.below(bound, lane) for lane, bound in enumerate(bounds, 1)]
+        return [product >> 64 for product in products]
 
-def _below_few(state: int, bounds: list[int]) -> list[int]:
-    """`Draw.below` of each bound, lanes 1, 2, ...; `word` written out, as calls would take most of the time."""
-    base = (state + GAMMA) & MASK
-    drawn = []
-    for lane, bound in enumerate(bounds, 1):
-        z = base ^ lane
-        z = ((z ^ (z >> 30)) * MIX_1) & MASK
-        z = ((z ^ (z >> 27)) * MIX_2) & MASK
-        product = (z ^ (z >> 31)) * bound
-        drawn.append(product >> 64 if product & MASK >= bound else Draw(state).below(bound, lane))
-    return drawn
+
+def _mixed(key: Key) -> int:
+    """`state_of`; what neighbouring clips share, all of the key but its last element, is mixed once."""
+    return word(_shared(tuple(key[:-1])), int(key[-1])) if len(key) else 0
+
+
+@lru_cache(maxsize=64)
+def _shared(key: Key) -> int:
+    return state_of(key)
+
+
+def _few_words(state: int, count: int) -> tuple[int, ...]:
+    """`word` of lanes 1 .. count, all at once in one long int: 128 bits a lane, of which a product fills no more."""
+    each, lanes, mask, layout = _lanes(count)
+    z = each * ((state + GAMMA) & MASK) ^ lanes
+    z = ((z ^ (z >> 30)) & mask) * MIX_1 & mask
+    z = ((z ^ (z >> 27)) & mask) * MIX_2 & mask
+    z = (z ^ (z >> 31)) & mask
+    return struct.unpack(layout, z.to_bytes(16 * count, "little"))[::2]
+
+
+@lru_cache(maxsize=64)
+def _lanes(count: int) -> tuple[int, int, int, str]:
+    """1 in every lane, the lane's number in every lane, the lower 64 bits of every lane, and the layout of its bytes."""
+    each = sum(1 << 128 * lane for lane in range(count))
+    return each, sum((lane + 1) << 128 * lane for lane in range(count)), each * MASK, f"<{2 * count}Q"
 
 
 @dataclass(frozen=True, slots=True)

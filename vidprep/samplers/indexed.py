@@ -12,15 +12,15 @@ import numpy as np
 from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
-from vidprep.samplers.spec import BoolArray, DecodeSpec, FrameRange
-from vidprep.timebase import FloatArray, IntArray
+from vidprep.samplers.spec import DecodeSpec, FillValue
+from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vidprep.records import Timeline
 
-__all__ = ["Draws", "IndexPolicy", "Number", "all_seconds", "positive", "steps"]
+__all__ = ["Draws", "IndexPolicy", "Number", "inside_specs", "positive", "steps"]
 
 #: One number, or an int64[V, 1] of them: the formulas below use only operators that serve both.
 Number = int | IntArray
@@ -100,19 +100,38 @@ class IndexPolicy(Policy):
         draws = ManyDraws(states_of(key_table(keys), numbers)[:, None])
         places = low + self._relative(high - low, numbers[:, None], draws)
         places = np.broadcast_to(places, (len(timelines), places.shape[1]))
-        outside: BoolArray = np.asarray((places < low) | (places >= high))
-        if not outside.any():
-            return self._specs(timelines, windows, places, places, outside)
-        odd: BoolArray = np.asarray(outside.any(axis=1))
-        if self.pad not in ("none", "drop", "error"):
-            index, is_padding = resolve(places, low, high, self.pad)
-            return self._specs(timelines, windows, places, index, is_padding)
-        specs = self._specs(timelines, windows, places, np.where(odd[:, None], low, places), outside)
-        for place in np.flatnonzero(odd).tolist():  # shortened, or refused
-            specs[place] = super().choose_many(
-                [timelines[place]], [tuple(keys[place])], [tuple(windows[place].tolist())], [int(numbers[place])]
-            )[0]
+        specs = inside_specs(timelines, places, stride=self._step(), fill_value=self.fill_value)
+        if self._is_inside():
+            return specs
+        odd = self._run_out(places, low, high)
+        if self.pad in ("none", "drop", "error"):  # shortened, or refused
+            for v in odd.tolist():
+                window = (int(low[v, 0]), int(high[v, 0]))
+                specs[v] = self.choose(timelines[v], tuple(keys[v]), window, int(numbers[v]))
+        elif len(odd):
+            self._pad_each(specs, timelines, odd, places[odd], windows[odd])
         return specs
+
+    def _run_out(self, places: IntArray, low: IntArray, high: IntArray) -> IntArray:
+        """Numbers of the clips that have a place outside their range."""
+        if self._step() is not None:
+            return np.flatnonzero((places[:, 0] < low[:, 0]) | (places[:, -1] >= high[:, 0]))
+        return np.flatnonzero(((places < low) | (places >= high)).any(axis=1))
+
+    def _pad_each(
+        self, specs: list[DecodeSpec], timelines: Sequence[Timeline], odd: IntArray, places: IntArray, windows: IntArray
+    ) -> None:
+        """Replace the specs with numbers `odd`, whose places and ranges these are."""
+        index, is_padding = resolve(places, windows[:, :1], windows[:, 1:], self.pad)
+        marked, stride = is_padding.any(axis=1).tolist(), self._step()
+        for row, v in enumerate(odd.tolist()):
+            timeline, frames, span = timelines[v], index[row], None
+            if stride is not None and marked[row]:
+                span = self._padded_span(timeline, Places(places[row], stride), (windows[row, 0], windows[row, 1]))
+            specs[v] = DecodeSpec(
+                frames, timeline, is_padding[row] if marked[row] else None,
+                stride=None if marked[row] else stride, fill_value=self.fill_value, span=span,
+            )  # fmt: skip
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
@@ -120,33 +139,10 @@ class IndexPolicy(Policy):
             for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
         )
 
-    def _specs(
-        self, timelines: Sequence[Timeline], windows: IntArray, places: IntArray, index: IntArray, is_padding: BoolArray
-    ) -> list[DecodeSpec]:
-        seconds = all_seconds(timelines, index)
-        spans = self._spans(timelines, windows, places, index, is_padding)
-        fill = self.fill_value
-        return [
-            DecodeSpec(frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=fill, span=span)
-            for frames, times, mask, span in zip(index, seconds, is_padding, spans, strict=True)
-        ]
-
-    def _spans(
-        self, timelines: Sequence[Timeline], windows: IntArray, places: IntArray, index: IntArray, is_padding: BoolArray
-    ) -> Sequence[FrameRange | None]:
-        stride = self._step()
-        if stride is None:
-            return [None] * len(timelines)
-        length = index.shape[1]
-        spans: list[FrameRange | None] = [FrameRange(first, length, stride, "none") for first in index[:, 0].tolist()]
-        for v in np.flatnonzero(is_padding.any(axis=1)).tolist():
-            spans[v] = self._padded_span(timelines[v], Places(places[v], stride), (windows[v, 0], windows[v, 1]))
-        return spans
-
 
 def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | None) -> IntArray | None:
     """int64[V, 2]: the range of each video; None where one of them is empty or wrong (`choose` says which)."""
-    counts = np.fromiter((len(timeline.pts) for timeline in timelines), np.int64, len(timelines))
+    counts = np.array([len(timeline.pts) for timeline in timelines], np.int64)
     windows = np.stack([np.zeros_like(counts), counts], axis=1)
     if within is not None:
         given = [v for v, window in enumerate(within) if window is not None]
@@ -155,14 +151,12 @@ def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | No
     return windows if bool(((low >= 0) & (low < high) & (high <= counts)).all()) else None
 
 
-def all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
-    """float64[V, F]: presentation times, by the arithmetic of `vidprep.timebase.to_seconds`; nan for index -1."""
-    ticks = np.empty(index.shape, np.int64)
-    for row, frames, timeline in zip(ticks, index, timelines, strict=True):
-        row[:] = timeline.pts[frames]
-    bases = [timeline.time_base for timeline in timelines]
-    num = np.array([base.numerator for base in bases], np.float64)[:, None]
-    den = np.array([base.denominator for base in bases], np.float64)[:, None]
-    seconds: FloatArray = ticks * num / den
-    seconds[index < 0] = np.nan
-    return seconds
+def inside_specs(
+    timelines: Sequence[Timeline], index: IntArray, *,
+    stride: int | None = None, fill_value: FillValue = 0, rate_fps: float | None = None,
+) -> list[DecodeSpec]:  # fmt: skip
+    """Specs of V clips that need no padding; int64[V, F]."""
+    return [
+        DecodeSpec(frames, timeline, stride=stride, fill_value=fill_value, rate_fps=rate_fps)
+        for frames, timeline in zip(index, timelines, strict=True)
+    ]

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,10 +15,10 @@ from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
 from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import Draws, IndexPolicy, Number, all_seconds, positive, steps
+from vidprep.samplers.indexed import Draws, IndexPolicy, Number, inside_specs, positive, steps
 from vidprep.samplers.many import are_whole
 from vidprep.samplers.padding import resolve
-from vidprep.samplers.policy import Key, Places, Policy, Within
+from vidprep.samplers.policy import FEW, Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
 from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
@@ -193,9 +194,18 @@ class Segments(IndexPolicy):
     def _starts(self, room: Number, draws: Draws) -> IntArray:
         if self.mode == "center":
             return _uniform("center", room, self.frames)
+        if isinstance(draws, Draw) and self.frames <= FEW:
+            return self._few_starts(room, draws)
         bounds = steps(self.frames + 1) * room // self.frames
         first = bounds[..., :-1]
         return first + draws.below_each(np.maximum(bounds[..., 1:] - first, 1))
+
+    def _few_starts(self, room: Number, draw: Draw) -> IntArray:
+        """The same in Python's ints."""
+        k, n = self.frames, int(room)
+        bounds = [i * n // k for i in range(k + 1)]
+        drawn = draw.below_few([max(end - first, 1) for first, end in pairwise(bounds)])
+        return np.array([first + number for first, number in zip(bounds, drawn, strict=False)], np.int64)
 
     def _is_inside(self) -> bool:
         return self.length == 1
@@ -251,10 +261,13 @@ class Keyframes(Policy):
         keys = _keys(timeline, low, high)
         return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
 
-    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray, bool]:
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
         keys = _keys(timeline, low, high)
-        numbers, is_padding = resolve(places.frames, 0, len(keys), self.pad)
-        return np.where(numbers < 0, -1, keys[numbers]), is_padding, bool(is_padding.any())
+        numbers, is_padding = super()._filled(timeline, places, 0, len(keys))
+        index = keys[numbers]
+        if is_padding is not None:
+            index[numbers < 0] = -1
+        return index, is_padding
 
     def choose_many(
         self,
@@ -274,26 +287,30 @@ class Keyframes(Policy):
         draws = ManyDraws(states_of(key_table(keys), np.zeros(len(lists), np.int64))[:, None])
         places = self._inner._relative(counts, 0, draws)  # noqa: SLF001  # a policy of our own making
         numbers, is_padding = resolve(np.broadcast_to(places, (len(lists), places.shape[1])), 0, counts, self.pad)
-        index = np.stack([row[at] for row, at in zip(lists, numbers, strict=True)])
+        index = np.concatenate(lists)[numbers + (np.cumsum(counts) - counts[:, 0])[:, None]]
         index[numbers < 0] = -1
-        rows = zip(index, all_seconds(timelines, index), is_padding, strict=True)
-        return [
-            DecodeSpec(frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=self.fill_value)
-            for frames, times, mask in rows
-        ]
+        specs = inside_specs(timelines, index, fill_value=self.fill_value)
+        for v in np.flatnonzero(is_padding.any(axis=1)).tolist():
+            specs[v] = DecodeSpec(index[v], timelines[v], is_padding[v], fill_value=self.fill_value)
+        return specs
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        first, end = timeline.keyframes.searchsorted((low, high)).tolist()
-        count = end - first
+        count = len(_within(timeline.keyframes, low, high))
         return count > 0 and bool(self._inner._relative(count, clip, Draw(0)).max() < count)  # noqa: SLF001  # as above
 
 
 def _keys(timeline: Timeline, low: int, high: int) -> IntArray:
-    first, end = timeline.keyframes.searchsorted((low, high)).tolist()
-    keys = timeline.keyframes[first:end]
+    keys = _within(timeline.keyframes, low, high)
     if not len(keys):
         raise SamplingError(f"keyframes: no key frame among frames {low} .. {high - 1}")
     return keys
+
+
+def _within(keys: IntArray, low: int, high: int) -> IntArray:
+    """Those of ascending numbers that lie in [low, high)."""
+    if len(keys) and keys.item(0) >= low and keys.item(-1) < high:
+        return keys
+    return keys[keys.searchsorted(low) : keys.searchsorted(high)]
 
 
 @dataclass(frozen=True, kw_only=True)

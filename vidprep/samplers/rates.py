@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -12,11 +13,10 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.draws import ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import all_seconds
+from vidprep.samplers.indexed import inside_specs
 from vidprep.samplers.many import Clocks, are_whole, distinct
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT
-from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Clock, Seconds, clock_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from vidprep.records import Timeline
     from vidprep.samplers.draws import Draw
+    from vidprep.samplers.spec import DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["AtRate", "solve_count"]
@@ -137,7 +138,7 @@ class AtRate(Policy):
         n, span = high - low, int(clock.pts[-1]) - clock.first
         if self.on_vfr != "index" or n < 2 or span == 0:
             return clock
-        return Clock(np.arange(n, dtype=np.int64), low, n, timeline.time_base * Fraction(span, n - 1))
+        return Clock(np.arange(n, dtype=np.int64), low, n, timeline.time_base * Fraction(span, n - 1), 1)
 
     def _sizing(self, clock: Clock) -> tuple[int, Fraction]:
         """Frames per clip, and their rate."""
@@ -159,6 +160,10 @@ class AtRate(Policy):
     def _fps(self) -> Fraction:
         return cast("Fraction", self.fps)  # since _check
 
+    @cached_property
+    def _rate(self) -> float:
+        return float(self._fps)
+
     def _start(self, clock: Clock) -> Fraction | int:
         """Tick at which the first clip starts, or may start."""
         return clock.first + Fraction(self.start_seconds) / clock.time_base if self.start_seconds else clock.first
@@ -175,13 +180,13 @@ class AtRate(Policy):
 
     def _legal(self, clock: Clock, count: int, fps: Fraction) -> tuple[int, int]:
         """First and one past the last frame (from `low`) at which a clip may start: its last time is inside."""
-        first = int(clock.pts.searchsorted(math.ceil(self._start(clock)), side="left"))
+        first = clock.num_before(math.ceil(self._start(clock))) if self.start_seconds else 0
         span = clock.grid(0, fps, count)  # its last time is the clip's length in ticks
         if self.mode == "after":
-            end = clock.pts.searchsorted(int(clock.pts[-1]) + (-span.last // span.den), side="right")
+            end = clock.num_before(int(clock.pts[-1]) + 1 + (-span.last // span.den))
         else:
-            end = clock.pts.searchsorted(clock.end - span.last // span.den, side="left")
-        return first, max(int(end), first)
+            end = clock.num_before(clock.end - span.last // span.den)
+        return first, max(end, first)
 
     def _count(self, timeline: Timeline, low: int, high: int) -> int:
         if self.place != "dense":
@@ -221,7 +226,8 @@ class AtRate(Policy):
         count, fps = self._sizing(clock)
         origin = self._origin(clock, count, fps, draw, clip)
         grid = clock.grid(origin, fps, count)
-        return Places(clock.places(grid, self.mode), None, float(fps), inside=clock.holds(grid, self.mode))
+        rate = self._rate if fps is self.fps else float(fps)
+        return Places(clock.places(grid, self.mode), None, rate, inside=clock.holds(grid, self.mode))
 
     def choose_many(
         self,
@@ -236,15 +242,7 @@ class AtRate(Policy):
         if found is None:
             return super().choose_many(timelines, keys, within, clips)
         index, inside = found
-        blank = np.zeros(index.shape, np.bool_)
-        rows = zip(index, all_seconds(timelines, index), blank, strict=True)
-        rate = float(self._fps)
-        specs = [
-            DecodeSpec(
-                frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=self.fill_value, rate_fps=rate
-            )
-            for frames, times, mask in rows
-        ]
+        specs = inside_specs(timelines, index, fill_value=self.fill_value, rate_fps=self._rate)
         for v in np.flatnonzero(~inside).tolist():  # padded, shortened or refused
             specs[v] = self.choose(timelines[v], tuple(keys[v]), None, int(numbers[v]))
         return specs

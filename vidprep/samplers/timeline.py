@@ -7,9 +7,9 @@ the last is shown (the others for no time at all). A range whose times fall has 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,11 @@ Seconds = float | int | str | Fraction
 SAFE = 1 << 62
 #: Times further out are no times (73 years in nanoseconds); sums of two stay inside int64.
 FAR = 1 << 61
+#: Up to so many times Python's ints are quicker than numpy's arrays.
+FEW = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """Times (first + k·step)/den ticks, k = 0 .. count−1, step >= 0; all ints, so that no time is rounded."""
 
     first: int
@@ -68,8 +69,7 @@ def _floor_div(numerators: IntArray, den: int) -> IntArray:
     return np.clip(quotient, -SAFE, SAFE).astype(np.int64)  # no pts lies that far out
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """The times of frames low .. high−1, in ticks."""
 
     pts: IntArray
@@ -78,6 +78,8 @@ class Clock:
     end: int
     """tick at which the last of them stops being shown; above pts[-1]"""
     time_base: Fraction
+    step: int = 0
+    """ticks from each frame to the next where they are all alike and above 0, else 0"""
 
     @property
     def first(self) -> int:
@@ -91,10 +93,18 @@ class Clock:
 
     def grid(self, origin: Fraction | int, fps: Fraction, count: int) -> Grid:
         """`count` times from tick `origin`, 1/fps seconds apart."""
-        step, den = fps.denominator * self.time_base.denominator, fps.numerator * self.time_base.numerator
-        common, scale = math.gcd(step, den), origin.denominator
-        step, den = step // common, den // common
+        base = self.time_base
+        step, den = _pace(fps.numerator, fps.denominator, base.numerator, base.denominator)
+        if isinstance(origin, int):
+            return Grid(origin * den, step, den, count)
+        scale = origin.denominator
         return Grid(origin.numerator * den, step * scale, den * scale, count)
+
+    def num_before(self, ticks: int) -> int:
+        """How many frames come before a tick."""
+        if self.step:
+            return min(max(-((self.first - ticks) // self.step), 0), len(self.pts))
+        return int(self.pts.searchsorted(min(max(ticks, -SAFE), SAFE), side="left"))
 
     def ticks(self, time_seconds: Fraction) -> Fraction:
         """A presentation time in ticks; exactly a frame's pts where it is that pts as float64 or float32."""
@@ -121,19 +131,40 @@ class Clock:
             grid: times in ticks.
             rule: "shown" (the frame on screen), "nearest" (earlier one of a tie), "after" (first at or after).
         """
-        if rule == "shown":
-            inner = self.pts.searchsorted(grid.whole(), side="right") - 1
-        elif rule == "after":
-            inner = self.pts.searchsorted(-_floor_div(-grid.numerators(), grid.den), side="left")
-        else:
-            middles = self.pts[1:] + self.pts[:-1]
-            inner = middles.searchsorted(-_floor_div(-grid.numerators(2), grid.den), side="left")
         if not self.holds(grid, rule):
-            wanted = grid.numerators()
-            begins, ends = self._bounds(grid, rule)
-            outside = (wanted < begins) | (wanted >= ends)
-            inner = np.where(outside, self._beyond(grid, rule), np.minimum(inner, len(self.pts) - 1))
-        return self.low + inner.astype(np.int64, copy=False)
+            return self._places_beyond(grid, rule)
+        if self.step and grid.count <= FEW:
+            return self._places_on_steps(grid, rule)
+        return self.low + np.minimum(self._search(grid, rule), len(self.pts) - 1)
+
+    def _places_on_steps(self, grid: Grid, rule: str) -> IntArray:
+        """`places` of a few times inside a range of constant rate: divisions do."""
+        factor = 2 if rule == "nearest" else 1
+        den = self.step * grid.den
+        wanted, step = factor * (grid.first - self.first * grid.den), factor * grid.step
+        wanted, den = wanted + (0 if rule == "shown" else den - 1), factor * den
+        low, last = self.low, len(self.pts) - 1
+        inner = [(wanted + i * step) // den for i in range(grid.count)]
+        if inner[-1] > last or inner[0] < 0:
+            inner = [min(max(place, 0), last) for place in inner]
+        return np.array([low + place for place in inner] if low else inner, np.int64)
+
+    def _places_beyond(self, grid: Grid, rule: str) -> IntArray:
+        wanted = grid.numerators()
+        begins, ends = self._bounds(grid, rule)
+        outside = (wanted < begins) | (wanted >= ends)
+        inner = np.minimum(self._search(grid, rule), len(self.pts) - 1)
+        places: IntArray = self.low + np.where(outside, self._beyond(grid, rule), inner).astype(np.int64, copy=False)
+        return places
+
+    def _search(self, grid: Grid, rule: str) -> IntArray:
+        """Numbers of frames from the range's first; past its ends 0 at least, or nonsense."""
+        if rule == "shown":
+            return self.pts.searchsorted(grid.whole(), side="right") - 1
+        if rule == "after":
+            return self.pts.searchsorted(-_floor_div(-grid.numerators(), grid.den), side="left")
+        middles = self.pts[1:] + self.pts[:-1]
+        return middles.searchsorted(-_floor_div(-grid.numerators(2), grid.den), side="left")
 
     def holds(self, grid: Grid, rule: str) -> bool:
         """Whether every time of the grid has a frame."""
@@ -175,17 +206,30 @@ def clock_of(timeline: Timeline, low: int, high: int) -> Clock:
         SamplingError: their times fall somewhere.
     """
     pts = timeline.pts[low:high]
-    falls = pts[1:] < pts[:-1]
-    if np.count_nonzero(falls):
-        at = low + 1 + int(falls.argmax())
-        raise SamplingError(f"frame {at} is shown before frame {at - 1}: times that fall choose no frames; use indices")
+    if not timeline.is_rising:
+        _check_rising(pts, low)
     if int(pts[0]) < -FAR or int(pts[-1]) > FAR:
         raise SamplingError(f"frames are shown from tick {pts[0]} to {pts[-1]}: expected times within ±{FAR}")
     if high < timeline.num_frames:
         end = int(timeline.pts[high])
     else:
         end = int(pts[-1]) + (timeline.last_duration_ticks or _mean_delta(pts))
-    return Clock(pts, low, max(end, int(pts[-1]) + 1), timeline.time_base)
+    return Clock(pts, low, max(end, int(pts[-1]) + 1), timeline.time_base, timeline.step_ticks)
+
+
+def _check_rising(pts: IntArray, low: int) -> None:
+    falls = pts[1:] < pts[:-1]
+    if np.count_nonzero(falls):
+        at = low + 1 + int(falls.argmax())
+        raise SamplingError(f"frame {at} is shown before frame {at - 1}: times that fall choose no frames; use indices")
+
+
+@lru_cache(maxsize=256)
+def _pace(fps_num: int, fps_den: int, base_num: int, base_den: int) -> tuple[int, int]:
+    """Ticks from one time of a grid to the next, as a fraction in lowest terms."""
+    step, den = fps_den * base_den, fps_num * base_num
+    common = math.gcd(step, den)
+    return step // common, den // common
 
 
 def _mean_delta(pts: IntArray) -> int:

@@ -116,7 +116,7 @@ def _assemble(
         table=table,
         method="demux",
         access="ranges" if contiguous else "demux",
-        warnings=tuple(_findings(stream, columns, pictures)),
+        warnings=tuple(_findings(container_name(container), stream, columns, pictures)),
     )
 
 
@@ -148,7 +148,15 @@ def _times(container: str, columns: IntArray, frame_rows: IntArray, ticks: int) 
     if container in _MPEG_SYSTEMS:
         reference = np.where(dts == MISSING, pts, dts)
         pts = unwrap_clock(pts, reference)
-    return fill_missing(pts, frame_rows, ticks) if (pts == MISSING).any() else pts
+    if (pts == MISSING).any():
+        return fill_missing(pts, frame_rows, ticks)
+    return regular_times(pts, frame_rows) if _are_decode_times(pts, frame_rows) else pts
+
+
+def _are_decode_times(pts: IntArray, frame_rows: IntArray) -> bool:
+    """Times that rise in coded order though the decoder gives its pictures in another (MXF, ASF of some writers)."""
+    reordered = bool((frame_rows[1:] < frame_rows[:-1]).any())
+    return reordered and bool((pts[1:] > pts[:-1]).all())
 
 
 def _is_sorted(pts: IntArray, frame_rows: IntArray) -> bool:
@@ -157,8 +165,8 @@ def _is_sorted(pts: IntArray, frame_rows: IntArray) -> bool:
     return bool((shown[np.argsort(pts[shown], kind="stable")] == frame_rows).all())
 
 
-def _findings(stream: Any, columns: IntArray, pictures: PictureOrder) -> list[Finding]:
-    count = columns.shape[1]
+def _findings(container: str, stream: Any, columns: IntArray, pictures: PictureOrder) -> list[Finding]:
+    count, is_timed = columns.shape[1], container not in _WITHOUT_TIMES
     lost = count - len(pictures.rows)
     told = (
         (bool(columns[CORRUPT].any()), Reason.TRUNCATED, "packets that the demuxer found damaged"),
@@ -171,6 +179,6 @@ def _findings(stream: Any, columns: IntArray, pictures: PictureOrder) -> list[Fi
             Reason.CORRUPT_TABLE,
             f"the header counts {stream.frames} frames, there are {count} packets",
         ),
-        (bool((columns[PTS] == MISSING).any()), Reason.CORRUPT_TABLE, "packets without a time got one"),
+        (is_timed and bool((columns[PTS] == MISSING).any()), Reason.CORRUPT_TABLE, "packets without a time got one"),
     )
     return [Finding(reason=reason, message=message) for true, reason, message in told if true]

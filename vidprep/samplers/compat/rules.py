@@ -44,8 +44,7 @@ class Ask:
     @property
     def clock(self) -> Clock:
         """Their times."""
-        clock = clock_of(self.timeline, self.low, self.high)
-        return Clock(clock.pts, 0, clock.end, clock.time_base)
+        return clock_of(self.timeline, self.low, self.high)._replace(low=0)
 
     @property
     def fps(self) -> float:
