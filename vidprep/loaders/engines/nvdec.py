@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, ta
 from vidprep.loaders.packet_forms import elementary_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from collections.abc import Sequence as AnySequence
 
     from vidprep.loaders.cut import Cut, Packet
@@ -359,23 +359,22 @@ class _Session:
                     at = place
             pieces.append(whole[at : edges[last]])
             buffer = np.frombuffer(b"".join(pieces), np.uint8)
-            _check_off(self._decoded(buffer.ctypes.data, len(buffer)), due, wanted)
-        _check_off(self._flushed(), due, wanted)
+            wanted.take_numbered(self._decoded(buffer.ctypes.data, len(buffer)), due)
+        wanted.take_numbered(self._flushed(), due)
         if due:
             raise NvdecError(f"no picture came for coded sample {next(iter(due.values()))}")
 
     def _feed_singly(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
         """The same for codecs whose pictures come in the order of their packets, hidden ones left out."""
         edges = run.offsets.tolist()
-        due = (row for row, start, end in zip(rows, edges[:-1], edges[1:], strict=True) if row >= 0 and start < end)
-        address = np.frombuffer(run.buffer, np.uint8).ctypes.data
+        due = [row for row, start, end in zip(rows, edges[:-1], edges[1:], strict=True) if row >= 0 and start < end]
+        address, num_came = np.frombuffer(run.buffer, np.uint8).ctypes.data, 0
         for start, end in pairwise(edges):
-            pictures = self._decoded(address + start, end - start)
-            if pictures:
-                _take_next(pictures, due, wanted)
-        _take_next(self._flushed(), due, wanted)
-        if (row := next(due, None)) is not None:
-            raise NvdecError(f"no picture came for coded sample {row}")
+            if pictures := self._decoded(address + start, end - start):
+                num_came += wanted.take_next(pictures, due[num_came:])
+        num_came += wanted.take_next(self._flushed(), due[num_came:])
+        if num_came < len(due):
+            raise NvdecError(f"no picture came for coded sample {due[num_came]}")
 
     def _decoded(self, address: int, size: int) -> Any:
         if not size:  # no bytes would end the stream
@@ -391,26 +390,6 @@ class _Session:
             return self._decoder.Decode(packet)
         except Exception as error:
             raise NvdecError(_one_line(error)) from error
-
-
-def _check_off(pictures: Any, due: dict[int | None, int], wanted: _Wanted) -> None:
-    """Check pictures off by the numbers they carry, and copy the wanted ones, before the next call reuses them."""
-    taken = []
-    for picture in pictures:
-        row = due.pop(number_of(picture.getSEIMessage()), None)
-        if row is None:
-            raise NvdecError("a picture came that is none, or not one, of the coded samples'")
-        if row in wanted.rows:
-            taken.append((row, picture))
-    wanted.copy(taken)
-
-
-def _take_next(pictures: Any, due: Iterator[int], wanted: _Wanted) -> None:
-    """The same by order."""
-    rows = list(islice(due, len(pictures)))
-    if len(rows) < len(pictures):
-        raise NvdecError("more pictures came than were due")
-    wanted.copy([(row, picture) for row, picture in zip(rows, pictures, strict=True) if row in wanted.rows])
 
 
 def _samples_at_once(kind: StreamKind) -> int:
@@ -446,8 +425,26 @@ class _Wanted:
         self._address = self._surfaces.data_ptr()
         self._surface_bytes = self._shape[0] * self._shape[1] * dtype.itemsize
 
-    def copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
-        """Copy (row, picture) of wanted rows, all of one call of the decoder, on the current stream."""
+    def take_numbered(self, pictures: Any, due: dict[int | None, int]) -> None:
+        """Check pictures off by the numbers they carry, and copy the wanted ones, before the next call reuses them."""
+        taken = []
+        for picture in pictures:
+            row = due.pop(number_of(picture.getSEIMessage()), None)
+            if row is None:
+                raise NvdecError("a picture came that is none, or not one, of the coded samples'")
+            if row in self.rows:
+                taken.append((row, picture))
+        self._copy(taken)
+
+    def take_next(self, pictures: Any, due: AnySequence[int]) -> int:
+        """The same by order; how many came."""
+        if len(pictures) > len(due):
+            raise NvdecError("more pictures came than were due")
+        self._copy([(row, picture) for row, picture in zip(due, pictures, strict=False) if row in self.rows])
+        return len(pictures)
+
+    def _copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
+        """Copy (row, picture), all of one call of the decoder, on the current stream."""
         if pictures and not self._copied_at_once(pictures):
             for row, picture in pictures:
                 self._copy_by_torch(picture, self.rows[row])
