@@ -73,7 +73,7 @@ def torchcodec_clip_times(
     end_seconds: float, start: float, t: int, between_frames: float, policy: str = "repeat_last"
 ) -> FloatArray:
     """Times of one clip of a stream that ends at `end_seconds`: those before the end, then as `torchcodec_clip`."""
-    inside = start + np.arange(t) * between_frames
+    inside: FloatArray = np.asarray(start + np.arange(t) * between_frames, np.float64)
     inside = inside[inside < end_seconds]
     if len(inside) < t and policy == "error":
         raise SamplingError(
