@@ -10,7 +10,8 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.records import Timeline
 from vidprep.samplers.indexed import IndexPolicy
-from vidprep.samplers.lists import FrameList, Keyframes
+from vidprep.samplers.keyframes import Keyframes
+from vidprep.samplers.lists import FrameList
 from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
