@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import FloatArray, IntArray, TimingFacts, presentation_order, timing_facts, to_seconds
+from vidprep.timebase import FloatArray, IntArray, TimingFacts, even_step, presentation_order, timing_facts, to_seconds
 
 __all__ = [
     "Finding",
@@ -280,6 +280,16 @@ class Timeline:
     def end_pts(self) -> int:
         """Ticks at which the last frame stops being shown."""
         return int(self.pts[-1]) + self.last_duration_ticks if len(self.pts) else 0
+
+    @cached_property
+    def step_ticks(self) -> int:
+        """Ticks from each frame to the next where they are all alike and above 0, else 0."""
+        return even_step(self.pts)
+
+    @cached_property
+    def is_rising(self) -> bool:
+        """Whether no frame is shown before the one before it."""
+        return self.step_ticks > 0 or not np.count_nonzero(self.pts[1:] < self.pts[:-1])
 
     @cached_property
     def timing(self) -> TimingFacts:
