@@ -99,7 +99,8 @@ def measure_decoding(plan: Any, *, engine: str | Engine, device: str, seconds: f
             raise SamplingError(f"none of the first {len(found)} clips can be read")
         return _measured(plan, decode, seconds, num_threads)
     finally:
-        chosen.close()
+        if isinstance(engine, str):
+            chosen.close()
 
 
 def measure_engine(plan: Any, *, engine: str | Engine, device: str, seconds: float, threads: int | None) -> Rate:
@@ -114,7 +115,8 @@ def measure_engine(plan: Any, *, engine: str | Engine, device: str, seconds: flo
     try:
         return _measured(plan, decode, seconds, threads or default_threads(chosen))
     finally:
-        chosen.close()
+        if isinstance(engine, str):
+            chosen.close()
 
 
 def measure_loader(plan: Any, *, seconds: float, **options: Any) -> Rate:
