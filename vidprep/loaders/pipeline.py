@@ -128,9 +128,7 @@ def import_dali() -> Any:
 
 def release_unused_memory() -> None:
     """Give back what DALI's pools hold of the GPU's and of pinned memory, and do not use."""
-    from nvidia.dali import backend
-
-    backend.ReleaseUnusedMemory()
+    import_dali().backend.ReleaseUnusedMemory()
 
 
 def device_ordinal(device: str) -> int | None:
