@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -59,6 +59,7 @@ def _lists(many: list[SampleTable | None]) -> list[list[np.ndarray | None]]:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | tables(), max_size=4))
 def test_any_table_comes_back_from_the_columns(many: list[SampleTable | None]) -> None:
     for table, row in zip(many, _lists(many), strict=True):
@@ -73,6 +74,7 @@ def _blocks(many: list[SampleTable | None], skip: int = 0) -> list[bytes]:
     return pack(frame_lists(columns.slice(skip)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | tables(), max_size=5), st.integers(0, 2))
 def test_any_tables_come_back_from_the_cache(many: list[SampleTable | None], skip: int) -> None:
     blocks = _blocks(many, skip)

@@ -65,7 +65,9 @@ def ensure_cache(index: Path, parts: Sequence[Path], cache_dir: Path | None) -> 
 
 def _cache_name(parts: Sequence[Path]) -> str:
     facts = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    return hashlib.blake2b(repr((_LAYOUT, facts)).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(
+        repr((_LAYOUT, [column.name for column in VIDEO_COLUMNS], facts)).encode(), digest_size=12
+    ).hexdigest()
 
 
 def _key(index: Path) -> str:

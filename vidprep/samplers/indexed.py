@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
+from vidprep.samplers.many import SharedTimes
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
-from vidprep.samplers.spec import DecodeSpec, FillValue
+from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
 from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from vidprep.records import Timeline
 
-__all__ = ["Draws", "IndexPolicy", "Number", "inside_specs", "positive", "steps"]
+__all__ = ["Draws", "IndexPolicy", "Number", "masks_of", "positive", "specs_of", "steps"]
 
 #: One number, or an int64[V, 1] of them: the formulas below use only operators that serve both.
 Number = int | IntArray
@@ -100,16 +101,20 @@ class IndexPolicy(Policy):
         draws = ManyDraws(states_of(key_table(keys), numbers)[:, None])
         places = low + self._relative(high - low, numbers[:, None], draws)
         places = np.broadcast_to(places, (len(timelines), places.shape[1]))
-        specs = inside_specs(timelines, places, stride=self._step(), fill_value=self.fill_value)
-        if self._is_inside():
-            return specs
-        odd = self._run_out(places, low, high)
-        if self.pad in ("none", "drop", "error"):  # shortened, or refused
-            for v in odd.tolist():
-                window = (int(low[v, 0]), int(high[v, 0]))
-                specs[v] = self.choose(timelines[v], tuple(keys[v]), window, int(numbers[v]))
-        elif len(odd):
-            self._pad_each(specs, timelines, odd, places[odd], windows[odd])
+        odd = steps(0) if self._is_inside() else self._run_out(places, low, high)
+        if not len(odd):
+            return specs_of(timelines, places, stride=self._step(), fill_value=self.fill_value)
+        index = places.copy()
+        if self.pad not in ("none", "drop", "error"):
+            index[odd], is_padding = resolve(places[odd], low[odd], high[odd], self.pad)
+            masks = masks_of(is_padding, odd, len(timelines))
+            spans = self._spans(timelines, places, windows, masks)
+            return specs_of(timelines, index, masks, spans, stride=self._step(), fill_value=self.fill_value)
+        index[odd] = low[odd]
+        specs = specs_of(timelines, index, stride=self._step(), fill_value=self.fill_value)
+        for v in odd.tolist():  # shortened, or refused
+            window = (int(low[v, 0]), int(high[v, 0]))
+            specs[v] = self.choose(timelines[v], tuple(keys[v]), window, int(numbers[v]))
         return specs
 
     def _run_out(self, places: IntArray, low: IntArray, high: IntArray) -> IntArray:
@@ -118,20 +123,16 @@ class IndexPolicy(Policy):
             return np.flatnonzero((places[:, 0] < low[:, 0]) | (places[:, -1] >= high[:, 0]))
         return np.flatnonzero(((places < low) | (places >= high)).any(axis=1))
 
-    def _pad_each(
-        self, specs: list[DecodeSpec], timelines: Sequence[Timeline], odd: IntArray, places: IntArray, windows: IntArray
-    ) -> None:
-        """Replace the specs with numbers `odd`, whose places and ranges these are."""
-        index, is_padding = resolve(places, windows[:, :1], windows[:, 1:], self.pad)
-        marked, stride = is_padding.any(axis=1).tolist(), self._step()
-        for row, v in enumerate(odd.tolist()):
-            timeline, frames, span = timelines[v], index[row], None
-            if stride is not None and marked[row]:
-                span = self._padded_span(timeline, Places(places[row], stride), (windows[row, 0], windows[row, 1]))
-            specs[v] = DecodeSpec(
-                frames, timeline, is_padding[row] if marked[row] else None,
-                stride=None if marked[row] else stride, fill_value=self.fill_value, span=span,
-            )  # fmt: skip
+    def _spans(
+        self, timelines: Sequence[Timeline], places: IntArray, windows: IntArray, masks: Sequence[BoolArray | None]
+    ) -> list[FrameRange | None]:
+        """The ranges of padded clips where DALI can pad them."""
+        spans: list[FrameRange | None] = [None] * len(masks)
+        stride, bounds = self._step(), windows.tolist()
+        if stride is not None:
+            for v in (v for v, mask in enumerate(masks) if mask is not None):
+                spans[v] = self._padded_span(timelines[v], Places(places[v], stride), tuple(bounds[v]))
+        return spans
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
@@ -151,12 +152,44 @@ def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | No
     return windows if bool(((low >= 0) & (low < high) & (high <= counts)).all()) else None
 
 
-def inside_specs(
-    timelines: Sequence[Timeline], index: IntArray, *,
+def masks_of(is_padding: BoolArray, rows: IntArray | None = None, count: int = 0) -> list[BoolArray | None]:
+    """The rows of bool[R, F] that have something set, None for others; `rows` = where among `count` they stand."""
+    marked = np.logical_or.reduce(is_padding, axis=1).tolist()
+    masks = [mask if some else None for mask, some in zip(is_padding, marked, strict=True)]
+    if rows is None:
+        return masks
+    spread: list[BoolArray | None] = [None] * count
+    for v, mask in zip(rows.tolist(), masks, strict=True):
+        spread[v] = mask
+    return spread
+
+
+def specs_of(
+    timelines: Sequence[Timeline], index: IntArray, masks: Sequence[BoolArray | None] | None = None,
+    spans: Sequence[FrameRange | None] | None = None, *,
     stride: int | None = None, fill_value: FillValue = 0, rate_fps: float | None = None,
 ) -> list[DecodeSpec]:  # fmt: skip
-    """Specs of V clips that need no padding; int64[V, F]."""
+    """Specs of V clips.
+
+    Args:
+        timelines: V videos.
+        index: int64[V, F].
+        masks: V times is_padding, where a clip has some; None = no clip has.
+        spans: V ranges, of clips with padding; None = no clip has one.
+        stride: distance of neighbours in clips without padding, where they are ranges.
+        fill_value: as in `DecodeSpec`.
+        rate_fps: as in `DecodeSpec`.
+    """
+    times = SharedTimes(timelines, index)
+    if masks is None:
+        return [
+            DecodeSpec(frames, times, None, v, stride=stride, fill_value=fill_value, rate_fps=rate_fps)
+            for v, frames in enumerate(index)
+        ]
     return [
-        DecodeSpec(frames, timeline, stride=stride, fill_value=fill_value, rate_fps=rate_fps)
-        for frames, timeline in zip(index, timelines, strict=True)
-    ]
+        DecodeSpec(
+            frames, times, mask, v, stride=stride if mask is None else None, fill_value=fill_value,
+            span=span, rate_fps=rate_fps,
+        )
+        for v, (frames, mask, span) in enumerate(zip(index, masks, spans or [None] * len(masks), strict=True))
+    ]  # fmt: skip

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,20 +13,19 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
-from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import Draws, IndexPolicy, Number, inside_specs, positive, steps
+from vidprep.samplers.draws import FEW, Draw, ManyDraws, key_table, states_of
+from vidprep.samplers.indexed import Draws, IndexPolicy, Number, masks_of, positive, specs_of, steps
 from vidprep.samplers.many import are_whole
 from vidprep.samplers.padding import resolve
-from vidprep.samplers.policy import FEW, Key, Places, Policy, Within
+from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
-from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vidprep.records import Timeline
-    from vidprep.samplers.spec import BoolArray
+    from vidprep.samplers.spec import BoolArray, DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["Delta", "FrameList", "Keyframes", "Segments", "Uniform"]
@@ -81,7 +79,7 @@ class FrameList(IndexPolicy):
             return super()._place(timeline, low, high, draw, clip)
         clock = clock_of(timeline, low, high)
         asked = (clock.ticks(Fraction(time)) for time in self.seconds)
-        return Places(np.concatenate([clock.places(Grid.of(ticks), self.mode) for ticks in asked]))
+        return Places(np.concatenate([clock.places(Grid.of(ticks), self.mode)[0] for ticks in asked]))
 
     def _is_rectangular(self) -> bool:
         return bool(self.frames)
@@ -195,17 +193,10 @@ class Segments(IndexPolicy):
         if self.mode == "center":
             return _uniform("center", room, self.frames)
         if isinstance(draws, Draw) and self.frames <= FEW:
-            return self._few_starts(room, draws)
+            return np.array(draws.in_parts(int(room), self.frames), np.int64)
         bounds = steps(self.frames + 1) * room // self.frames
         first = bounds[..., :-1]
         return first + draws.below_each(np.maximum(bounds[..., 1:] - first, 1))
-
-    def _few_starts(self, room: Number, draw: Draw) -> IntArray:
-        """The same in Python's ints."""
-        k, n = self.frames, int(room)
-        bounds = [i * n // k for i in range(k + 1)]
-        drawn = draw.below_few([max(end - first, 1) for first, end in pairwise(bounds)])
-        return np.array([first + number for first, number in zip(bounds, drawn, strict=False)], np.int64)
 
     def _is_inside(self) -> bool:
         return self.length == 1
@@ -289,10 +280,7 @@ class Keyframes(Policy):
         numbers, is_padding = resolve(np.broadcast_to(places, (len(lists), places.shape[1])), 0, counts, self.pad)
         index = np.concatenate(lists)[numbers + (np.cumsum(counts) - counts[:, 0])[:, None]]
         index[numbers < 0] = -1
-        specs = inside_specs(timelines, index, fill_value=self.fill_value)
-        for v in np.flatnonzero(is_padding.any(axis=1)).tolist():
-            specs[v] = DecodeSpec(index[v], timelines[v], is_padding[v], fill_value=self.fill_value)
-        return specs
+        return specs_of(timelines, index, masks_of(is_padding), fill_value=self.fill_value)
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
         count = len(_within(timeline.keyframes, low, high))
@@ -387,7 +375,7 @@ class Delta(IndexPolicy):
         clock = clock_of(timeline, low, high)
         base = int(timeline.pts[min(max(low + anchor, low), high - 1)])
         asked = [base + Fraction(delta) / timeline.time_base for delta in self.seconds]
-        places = np.concatenate([clock.places(Grid.of(ticks), "nearest") for ticks in asked])
+        places = np.concatenate([clock.places(Grid.of(ticks), "nearest")[0] for ticks in asked])
         if self.tolerance_seconds is not None:
             self._check_near(timeline, low, high, places, asked)
         return places

@@ -16,15 +16,15 @@ import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks, compat
-from vidprep.samplers.draws import Draw
+from vidprep.samplers.draws import FEW, Draw
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
-from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -34,8 +34,6 @@ Key = tuple[int, ...]
 Within = tuple[int, int]
 #: Padding that `fn.decoders.video` has, under the names that both of us know.
 DALI_PADS = frozenset({"constant", "edge", "reflect_101", "reflect_1001"})
-#: Up to so many numbers Python's ints are quicker than numpy's arrays.
-FEW = 32
 
 
 class Places(NamedTuple):
@@ -211,7 +209,7 @@ class Policy(ABC):
         if places.inside or _lie_inside(frames, places.stride, low, high):
             return frames, None
         index, is_padding = resolve(frames, low, high, self.pad, is_list=self.is_list)
-        return index, is_padding if is_padding.any() else None
+        return index, is_padding if np.count_nonzero(is_padding) else None
 
     def _padded_span(self, timeline: Timeline, places: Places, window: Within) -> FrameRange | None:
         """The range as DALI can pad it: it knows no range but the whole video, and starts inside it."""
@@ -269,10 +267,10 @@ def _lie_inside(frames: IntArray, stride: int | None, low: int, high: int) -> bo
     """Whether all of [low, high) that is asked for is there; few numbers are compared one by one."""
     count = len(frames)
     if stride is not None and count:
-        return frames.item(0) >= low and frames.item(-1) < high
+        return bool(frames.item(0) >= low and frames.item(-1) < high)
     if 0 < count <= FEW:
         numbers = frames.tolist()
-        return min(numbers) >= low and max(numbers) < high
+        return bool(min(numbers) >= low and max(numbers) < high)
     return False
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vidprep.samplers.many import SharedTimes
 from vidprep.timebase import to_seconds
 
 if TYPE_CHECKING:
@@ -41,23 +42,26 @@ class DecodeSpec:
 
     Args:
         frame_index: as the attribute.
-        timeline: the video, which tells the times.
+        times: the video's timeline, or the times of a number of clips, of which this is the `clip`-th.
         is_padding: as the attribute; None = no place is padding.
         stride: distance of neighbours, where they are a range that lies inside the video.
         fill_value, span, rate_fps: as the attributes.
-        pts_seconds: as the attribute, for a spec without a timeline.
+        pts_seconds: as the attribute, for a spec without `times`.
     """
 
-    __slots__ = ("_fill_value", "_frames", "_is_padding", "_rate_fps", "_seconds", "_span", "_stride", "_timeline")
+    __slots__ = (
+        "_clip", "_fill_value", "_frames", "_is_padding", "_rate_fps", "_seconds", "_span", "_stride", "_times",
+    )  # fmt: skip
 
     def __init__(
-        self, frame_index: IntArray, timeline: Timeline | None = None, is_padding: BoolArray | None = None, *,
-        stride: int | None = None, fill_value: FillValue = 0, span: FrameRange | None = None,
+        self, frame_index: IntArray, times: Timeline | SharedTimes | None = None, is_padding: BoolArray | None = None,
+        clip: int = 0, *, stride: int | None = None, fill_value: FillValue = 0, span: FrameRange | None = None,
         rate_fps: float | None = None, pts_seconds: FloatArray | None = None,
     ) -> None:  # fmt: skip
         self._frames = frame_index
-        self._timeline = timeline
+        self._times = times
         self._is_padding = is_padding
+        self._clip = clip
         self._stride = stride
         self._fill_value = fill_value
         self._span = span
@@ -73,13 +77,15 @@ class DecodeSpec:
     def pts_seconds(self) -> FloatArray:
         """float64[F]: presentation time of each place's frame, nan where constant padding."""
         if self._seconds is None:
-            self._seconds = self._times()
+            self._seconds = self._look_up()
         return self._seconds
 
-    def _times(self) -> FloatArray:
-        if self._timeline is None:
+    def _look_up(self) -> FloatArray:
+        if self._times is None:
             raise ValueError("pts_seconds: expected them, or a timeline that tells them")
-        seconds = to_seconds(self._timeline.pts[self._frames], self._timeline.time_base)
+        if isinstance(self._times, SharedTimes):
+            return self._times.of(self._clip)
+        seconds = to_seconds(self._times.pts[self._frames], self._times.time_base)
         if self._is_padding is not None:
             seconds[self._frames < 0] = np.nan
         return seconds

@@ -15,11 +15,11 @@ import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
-
-from vidprep.timebase import IntArray
+from vidprep.samplers.draws import FEW
 
 if TYPE_CHECKING:
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["Clock", "Grid", "Seconds", "clock_of", "frames_between"]
 
@@ -29,36 +29,41 @@ Seconds = float | int | str | Fraction
 SAFE = 1 << 62
 #: Times further out are no times (73 years in nanoseconds); sums of two stay inside int64.
 FAR = 1 << 61
-#: Up to so many times Python's ints are quicker than numpy's arrays.
-FEW = 32
 
 
 class Grid(NamedTuple):
-    """Times (first + k·step)/den ticks, k = 0 .. count−1, step >= 0; all ints, so that no time is rounded."""
+    """Times (first + k·step)/den ticks, k = 0 .. num−1, step >= 0; all ints, so that no time is rounded."""
 
     first: int
     step: int
     den: int
-    count: int
+    num: int
 
     @classmethod
     def of(cls, ticks: Fraction) -> Grid:
         """One time."""
         return cls(ticks.numerator, 0, ticks.denominator, 1)
 
+    def moved(self, ticks: Fraction | int) -> Grid:
+        """All times so many ticks later."""
+        if isinstance(ticks, int):
+            return Grid(self.first + ticks * self.den, self.step, self.den, self.num)
+        den = ticks.denominator
+        return Grid(self.first * den + ticks.numerator * self.den, self.step * den, self.den * den, self.num)
+
     @property
     def last(self) -> int:
         """Numerator of the last time."""
-        return self.first + (self.count - 1) * self.step
+        return self.first + (self.num - 1) * self.step
 
     def whole(self) -> IntArray:
-        """int64[count]: the times rounded down, at most ±SAFE."""
+        """int64[num]: the times rounded down, at most ±SAFE."""
         return _floor_div(self.numerators(), self.den)
 
     def numerators(self, factor: int = 1) -> IntArray:
         """First + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
-        k = np.arange(self.count)
-        if factor * (abs(self.first) + self.count * self.step) >= SAFE:
+        k = np.arange(self.num)
+        if factor * (abs(self.first) + self.num * self.step) >= SAFE:
             k = k.astype(object)
         return factor * (self.first + k * self.step)
 
@@ -76,6 +81,10 @@ class Clock(NamedTuple):
     pts: IntArray
     """int64[high − low], never falling"""
     low: int
+    first: int
+    """tick at which the first of them is shown"""
+    last: int
+    """tick at which the last of them is shown"""
     end: int
     """tick at which the last of them stops being shown; above pts[-1]"""
     time_base: Fraction
@@ -83,23 +92,19 @@ class Clock(NamedTuple):
     """ticks from each frame to the next where they are all alike and above 0, else 0"""
 
     @property
-    def first(self) -> int:
-        """Tick at which the first of them is shown."""
-        return int(self.pts[0])
-
-    @property
     def duration(self) -> int:
         """Ticks from the first frame's start to the last one's end; > 0."""
         return self.end - self.first
 
-    def grid(self, origin: Fraction | int, fps: Fraction, count: int) -> Grid:
-        """`count` times from tick `origin`, 1/fps seconds apart."""
+    def grid(self, fps: Fraction, count: int) -> Grid:
+        """`count` times from tick 0, 1/fps seconds apart."""
         base = self.time_base
         step, den = _pace(fps.numerator, fps.denominator, base.numerator, base.denominator)
-        if isinstance(origin, int):
-            return Grid(origin * den, step, den, count)
-        scale = origin.denominator
-        return Grid(origin.numerator * den, step * scale, den * scale, count)
+        return Grid(0, step, den, count)
+
+    def tick(self, frame: int) -> int:
+        """When a frame is shown, counted from the range's first."""
+        return self.first + frame * self.step if self.step else int(self.pts[frame])
 
     def num_before(self, ticks: int) -> int:
         """How many frames come before a tick."""
@@ -123,20 +128,24 @@ class Clock(NamedTuple):
         ticks = math.ceil(self.ticks(time_seconds))
         return self.low + int(np.searchsorted(self.pts, ticks, side="left"))
 
-    def places(self, grid: Grid, rule: str) -> IntArray:
-        """int64[count]: frame of each time of the grid; outside [low, high) where the time is.
+    def places(self, grid: Grid, rule: str) -> tuple[IntArray, bool]:
+        """int64[num]: frame of each time of the grid; outside [low, high) where the time is.
 
         Past its ends the range is thought to go on at its average rate, so that every padding has something to fold.
 
         Args:
             grid: times in ticks.
             rule: "shown" (the frame on screen), "nearest" (earlier one of a tie), "after" (first at or after).
+
+        Returns:
+            the frames, and whether all of them lie inside.
         """
-        if not self.holds(grid, rule):
-            return self._places_beyond(grid, rule)
-        if self.step and grid.count <= FEW:
-            return self._places_on_steps(grid, rule)
-        return self.low + np.minimum(self._search(grid, rule), len(self.pts) - 1)
+        begins, ends = self._bounds(grid, rule)
+        if not begins <= grid.first <= grid.last < ends:
+            return self._places_beyond(grid, rule), False
+        if self.step and grid.num <= FEW:
+            return self._places_on_steps(grid, rule), True
+        return self.low + np.minimum(self._search(grid, rule), len(self.pts) - 1), True
 
     def _places_on_steps(self, grid: Grid, rule: str) -> IntArray:
         """`places` of a few times inside a range of constant rate: divisions do."""
@@ -145,7 +154,7 @@ class Clock(NamedTuple):
         wanted, step = factor * (grid.first - self.first * grid.den), factor * grid.step
         wanted, den = wanted + (0 if rule == "shown" else den - 1), factor * den
         low, last = self.low, len(self.pts) - 1
-        inner = [(wanted + i * step) // den for i in range(grid.count)]
+        inner = [(wanted + i * step) // den for i in range(grid.num)]
         if inner[-1] > last or inner[0] < 0:
             inner = [min(max(place, 0), last) for place in inner]
         return np.array([low + place for place in inner] if low else inner, np.int64)
@@ -167,21 +176,16 @@ class Clock(NamedTuple):
         middles = self.pts[1:] + self.pts[:-1]
         return middles.searchsorted(-_floor_div(-grid.numerators(2), grid.den), side="left")
 
-    def holds(self, grid: Grid, rule: str) -> bool:
-        """Whether every time of the grid has a frame."""
-        begins, ends = self._bounds(grid, rule)
-        return begins <= grid.first and grid.last < ends
-
     def _bounds(self, grid: Grid, rule: str) -> tuple[int, int]:
         """Numerators from and below which a time has a frame."""
         if rule == "after":  # whatever comes before the first frame waits for it
-            return min(grid.first, self.first * grid.den), int(self.pts[-1]) * grid.den + 1
+            return min(grid.first, self.first * grid.den), self.last * grid.den + 1
         return self.first * grid.den, self.end * grid.den
 
     def _beyond(self, grid: Grid, rule: str) -> IntArray:
         """Frame numbers of a video that goes on at the average rate, n frames to `duration` ticks."""
         n = len(self.pts)
-        steps = Grid((grid.first - self.first * grid.den) * n, grid.step * n, grid.den * self.duration, grid.count)
+        steps = Grid((grid.first - self.first * grid.den) * n, grid.step * n, grid.den * self.duration, grid.num)
         whole = _floor_div(steps.numerators(), steps.den)
         if rule == "shown":
             return np.where(whole >= 0, np.maximum(whole, n), whole)
@@ -209,13 +213,15 @@ def clock_of(timeline: Timeline, low: int, high: int) -> Clock:
     pts = timeline.pts[low:high]
     if not timeline.is_rising:
         _check_rising(pts, low)
-    if int(pts[0]) < -FAR or int(pts[-1]) > FAR:
-        raise SamplingError(f"frames are shown from tick {pts[0]} to {pts[-1]}: expected times within ±{FAR}")
-    if high < timeline.num_frames:
-        end = int(timeline.pts[high])
-    else:
-        end = int(pts[-1]) + (timeline.last_duration_ticks or _mean_delta(pts))
-    return Clock(pts, low, max(end, int(pts[-1]) + 1), timeline.time_base, timeline.step_ticks)
+    first, last = pts.item(0), pts.item(-1)
+    if first < -FAR or last > FAR:
+        raise SamplingError(f"frames are shown from tick {first} to {last}: expected times within ±{FAR}")
+    end = (
+        timeline.pts.item(high)
+        if high < len(timeline.pts)
+        else last + (timeline.last_duration_ticks or _mean_delta(pts))
+    )
+    return Clock(pts, low, first, last, max(end, last + 1), timeline.time_base, timeline.step_ticks)
 
 
 def _check_rising(pts: IntArray, low: int) -> None:

@@ -1,4 +1,4 @@
-"""Many copies within a GPU's memory by one driver call, the GIL released.
+"""Copies within a GPU's memory: many by one driver call, the GIL released.
 
 One copy for each of a clip's pictures costs 13 to 35 microseconds of the GIL where many threads wait for the driver's
 lock (measured on an H200): they decode meanwhile, and need the GIL to go on.
@@ -38,7 +38,7 @@ def copied(targets: Sequence[int], origins: Sequence[int], size_bytes: int, stre
         stream: CUstream, not the default one.
     """
     if len(targets) == 1:
-        return bool(_single()(targets[0], origins[0], size_bytes, stream) == 0)
+        return bool(_single()(targets[0], origins[0], size_bytes, stream) == 0)  # releasing the GIL costs more
     many = _batched()
     if many is None:
         return all(_single()(*pair, size_bytes, stream) == 0 for pair in zip(targets, origins, strict=True))
@@ -54,7 +54,7 @@ def copied(targets: Sequence[int], origins: Sequence[int], size_bytes: int, stre
 
 @lru_cache(maxsize=1)
 def _single() -> Any:
-    function = ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
+    function = ctypes.PyDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
     function.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
     return function
 

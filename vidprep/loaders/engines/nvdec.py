@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,21 +30,21 @@ from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.device_copy import copied
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
-from vidprep.loaders.engines.sequences import Sequence, sequences
-from vidprep.loaders.engines.tags import SEI_HEADER, number_of, tagged
-from vidprep.loaders.packet_forms import elementary_packets
+from vidprep.loaders.engines.sequences import Sequence, sequences_of_runs
+from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, tag
+from vidprep.loaders.packet_forms import elementary_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from collections.abc import Sequence as AnySequence
 
     from vidprep.loaders.cut import Cut, Packet
+    from vidprep.loaders.packet_forms import Run
     from vidprep.records import StreamInfo
 
 logger = logging.getLogger(__name__)
 
-#: Three sessions for each of an H200's seven NVDEC engines keep them busy: without delay, a session waits for each of
-#: its pictures (1080p H.264: 3,733 pictures/s with 14 sessions, 3,847 with 21, 3,875 with 28).
+#: Three sessions for each of an H200's seven NVDEC engines keep them busy, while others are between two clips.
 DEFAULT_NUM_DECODERS = 21
 
 #: FFmpeg's codec name → (PyNvVideoCodec's name, bit depths that NVDEC decodes at 4:2:0).
@@ -69,6 +69,9 @@ TAGGED_CODECS = frozenset(SEI_HEADER)
 SAMPLES_AT_ONCE = 16
 SURFACE_BYTES_AT_ONCE = 64 << 20
 
+#: In place of the row of a packet that gives no picture.
+NO_PICTURE = -1
+
 #: Pixel formats that a session's surfaces can hold → bits.
 PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
 
@@ -83,6 +86,11 @@ class StreamKind(NamedTuple):
     coded_width: int
     coded_height: int
     sequence: Sequence = Sequence()
+
+    @property
+    def surface_shape(self) -> tuple[int, int]:
+        """Rows and columns of its surfaces."""
+        return surface_rows(self.height), self.width + self.width % 2
 
 
 def unsupported_reason(info: StreamInfo) -> str | None:
@@ -181,13 +189,13 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut) -> Any:
-        packets = [data for _, data in elementary_packets(cut)]
-        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, packets))
+        runs = elementary_runs(cut)
+        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, runs))
         with self._pool.lend(kind) as session:
-            pictures, finished = session.decode(cut, packets, self._tagged(cut.info))
+            pictures, finished = session.decode(cut, runs, self._tagged(cut.info))
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
-            self.num_pictures += len(packets)
+            self.num_pictures += len(cut.packets)
         return pictures
 
     def _decode_on_cpu(self, cut: Cut, reason: str) -> Any:
@@ -246,9 +254,9 @@ def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
         return None
 
 
-def _only_sequence(info: StreamInfo, packets: list[bytes]) -> Sequence:
+def _only_sequence(info: StreamInfo, runs: list[Run]) -> Sequence:
     """The one sequence that the packets belong to. Raises NvdecError if there are more, or it cannot be served."""
-    found = sequences(info.codec, packets)
+    found = sequences_of_runs(info.codec, runs)
     if len(found) != 1:
         raise NvdecError(f"the packets hold {len(found)} kinds of sequence header")
     (sequence,) = found
@@ -283,6 +291,7 @@ class _Session:
         self._stream = torch.cuda.Stream(device)
         self._kind = kind
         self._samples_at_once = _samples_at_once(kind)
+        self._is_plain: bool | None = None
         try:
             # On our own stream the decoder's copies and ours are in order: no surface is reused that we still read.
             self._decoder = nvc.CreateDecoder(
@@ -302,51 +311,70 @@ class _Session:
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
 
-    def decode(self, cut: Cut, packets: list[bytes], info: StreamInfo) -> tuple[Any, Any]:
+    def decode(self, cut: Cut, runs: list[Run], info: StreamInfo) -> tuple[Any, Any]:
         """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
             feed = self._feed_tagged if self._kind.codec in TAGGED_CODECS else self._feed_singly
-            wanted = _Wanted(cut, self._kind, self._stream.device)
-            for segment in _segments(cut, packets):
-                feed(cut, segment, wanted)
+            wanted = _Wanted(cut, self._kind, self._stream.device, self._gives_plain_surfaces)
+            for run, packets in zip(runs, cut.segments, strict=True):
+                feed(run, _due(cut, packets), wanted)
             pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
             return pictures, finished
 
-    def _feed_tagged(self, cut: Cut, segment: list[tuple[Packet, bytes]], wanted: _Wanted) -> None:
+    def _gives_plain_surfaces(self, picture: Any) -> bool:
+        """Whether a picture, like all of this session, is 8-bit, of the right shape, without gaps, and where it says.
+
+        Looked at once a session: it serves one size, and a wrong address would give wrong pixels without an error.
+        """
+        import torch
+
+        if self._is_plain is None:
+            shape = self._kind.surface_shape
+            self._is_plain = (
+                self._kind.bit_depth == 8
+                and tuple(picture.shape) == shape
+                and tuple(picture.strides) == (shape[1], 1)
+                and torch.from_dlpack(picture).data_ptr() == picture.GetPtrToPlane(0)
+            )
+        return self._is_plain
+
+    def _feed_tagged(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
         """Decode one run of packets from its key frame to its end, many a call; pictures say which is which."""
-        codec = self._kind.codec
+        codec, whole, edges = self._kind.codec, memoryview(run.buffer), run.offsets.tolist()
         due: dict[int | None, int] = {}
-        for start in range(0, len(segment), self._samples_at_once):
-            pieces: list[bytes] = []
-            for number, (packet, data) in enumerate(segment[start : start + self._samples_at_once], start):
-                if data and _gives_picture(cut, packet):
-                    due[number] = packet.row
-                    pieces += tagged(codec, data, number)
-                else:
-                    pieces.append(data)
+        for first in range(0, len(rows), self._samples_at_once):
+            last = min(first + self._samples_at_once, len(rows))
+            pieces: list[bytes | memoryview] = []
+            at = edges[first]
+            for number in range(first, last):
+                start, end = edges[number : number + 2]
+                if start < end and rows[number] >= 0:
+                    due[number] = rows[number]
+                    place = place_of_tag(codec, run.buffer, start, end)
+                    pieces += whole[at:place], tag(codec, number)
+                    at = place
+            pieces.append(whole[at : edges[last]])
             buffer = np.frombuffer(b"".join(pieces), np.uint8)
-            _check_off(self._decoded(buffer.ctypes.data, len(buffer)), due, wanted)
-        _check_off(self._flushed(), due, wanted)
+            wanted.take_numbered(self._decoded(buffer.ctypes.data, len(buffer)), due)
+        wanted.take_numbered(self._flushed(), due)
         if due:
             raise NvdecError(f"no picture came for coded sample {next(iter(due.values()))}")
 
-    def _feed_singly(self, cut: Cut, segment: list[tuple[Packet, bytes]], wanted: _Wanted) -> None:
+    def _feed_singly(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
         """The same for codecs whose pictures come in the order of their packets, hidden ones left out."""
-        due = (packet.row for packet, data in segment if data and _gives_picture(cut, packet))
-        buffer = np.frombuffer(b"".join([data for _, data in segment]), np.uint8)
-        address = buffer.ctypes.data
-        for _, data in segment:
-            pictures = self._decoded(address, len(data))
-            address += len(data)
-            if pictures:
-                _take_next(pictures, due, wanted)
-        _take_next(self._flushed(), due, wanted)
-        if (row := next(due, None)) is not None:
-            raise NvdecError(f"no picture came for coded sample {row}")
+        edges = run.offsets.tolist()
+        due = [row for row, start, end in zip(rows, edges[:-1], edges[1:], strict=True) if row >= 0 and start < end]
+        address, num_came = np.frombuffer(run.buffer, np.uint8).ctypes.data, 0
+        for start, end in pairwise(edges):
+            if pictures := self._decoded(address + start, end - start):
+                num_came += wanted.take_next(pictures, due[num_came:])
+        num_came += wanted.take_next(self._flushed(), due[num_came:])
+        if num_came < len(due):
+            raise NvdecError(f"no picture came for coded sample {due[num_came]}")
 
     def _decoded(self, address: int, size: int) -> Any:
         if not size:  # no bytes would end the stream
@@ -364,36 +392,19 @@ class _Session:
             raise NvdecError(_one_line(error)) from error
 
 
-def _check_off(pictures: Any, due: dict[int | None, int], wanted: _Wanted) -> None:
-    """Check pictures off by the numbers they carry, and copy the wanted ones, before the next call reuses them."""
-    taken = []
-    for picture in pictures:
-        row = due.pop(number_of(picture.getSEIMessage()), None)
-        if row is None:
-            raise NvdecError("a picture came that is none, or not one, of the coded samples'")
-        if row in wanted.rows:
-            taken.append((row, picture))
-    wanted.copy(taken)
-
-
-def _take_next(pictures: Any, due: Iterator[int], wanted: _Wanted) -> None:
-    """The same by order."""
-    rows = list(islice(due, len(pictures)))
-    if len(rows) < len(pictures):
-        raise NvdecError("more pictures came than were due")
-    wanted.copy([(row, picture) for row, picture in zip(rows, pictures, strict=True) if row in wanted.rows])
-
-
 def _samples_at_once(kind: StreamKind) -> int:
     """Coded samples that one call decodes (not of VP8 and VP9: where a frame ends is not in their streams)."""
     surface_bytes = surface_rows(kind.coded_height) * kind.coded_width * (1 if kind.bit_depth == 8 else 2)
     return max(1, min(SAMPLES_AT_ONCE, SURFACE_BYTES_AT_ONCE // surface_bytes))
 
 
+def _due(cut: Cut, packets: AnySequence[Packet]) -> list[int]:
+    """The row of each packet for which a decoder gives a picture, wanted or not, NO_PICTURE of the others."""
+    return [packet.row if packet.shown or _gives_picture(cut, packet) else NO_PICTURE for packet in packets]
+
+
 def _gives_picture(cut: Cut, packet: Packet) -> bool:
-    """Whether a decoder gives a picture for it, wanted or not: not for headers, nor for hidden VP8 and VP9 frames."""
-    if packet.shown:
-        return True
+    """Not for headers, nor for hidden VP8 and VP9 frames."""
     facts = sample_facts(cut.info, packet.data)
     return facts.has_picture is not False and facts.shown is not False
 
@@ -401,20 +412,39 @@ def _gives_picture(cut: Cut, packet: Packet) -> bool:
 class _Wanted:
     """The surfaces that a clip asks for, checked off as they come."""
 
-    def __init__(self, cut: Cut, kind: StreamKind, device: Any) -> None:
+    def __init__(self, cut: Cut, kind: StreamKind, device: Any, is_plain: Callable[[Any], bool]) -> None:
         import torch
 
         self.rows = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         self._num_copied = 0
-        self._shape = (surface_rows(kind.height), kind.width + kind.width % 2)
+        self._is_plain = is_plain
+        self._shape = kind.surface_shape
         dtype = torch.uint8 if kind.bit_depth == 8 else torch.int16
         self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
         self._stream = torch.cuda.current_stream(device).cuda_stream
         self._address = self._surfaces.data_ptr()
         self._surface_bytes = self._shape[0] * self._shape[1] * dtype.itemsize
 
-    def copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
-        """Copy (row, picture) of wanted rows, all of one call of the decoder, on the current stream."""
+    def take_numbered(self, pictures: Any, due: dict[int | None, int]) -> None:
+        """Check pictures off by the numbers they carry, and copy the wanted ones, before the next call reuses them."""
+        taken = []
+        for picture in pictures:
+            row = due.pop(number_of(picture.getSEIMessage()), None)
+            if row is None:
+                raise NvdecError("a picture came that is none, or not one, of the coded samples'")
+            if row in self.rows:
+                taken.append((row, picture))
+        self._copy(taken)
+
+    def take_next(self, pictures: Any, due: AnySequence[int]) -> int:
+        """The same by order; how many came."""
+        if len(pictures) > len(due):
+            raise NvdecError("more pictures came than were due")
+        self._copy([(row, picture) for row, picture in zip(due, pictures, strict=False) if row in self.rows])
+        return len(pictures)
+
+    def _copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
+        """Copy (row, picture), all of one call of the decoder, on the current stream."""
         if pictures and not self._copied_at_once(pictures):
             for row, picture in pictures:
                 self._copy_by_torch(picture, self.rows[row])
@@ -427,24 +457,14 @@ class _Wanted:
         return self._surfaces
 
     def _copied_at_once(self, pictures: AnySequence[tuple[int, Any]]) -> bool:
-        """Whether the driver did it in one call: 8-bit surfaces without gaps, of the right shape."""
-        if not self._is_plain(pictures[0][1]):
-            return False
-        if any(picture.framesize() != self._surface_bytes for _, picture in pictures):
+        """Whether the driver did it in one call."""
+        if not self._is_plain(pictures[0][1]) or any(
+            picture.framesize() != self._surface_bytes for _, picture in pictures
+        ):
             return False
         targets = [self._address + self.rows[row] * self._surface_bytes for row, _ in pictures]
         origins = [picture.GetPtrToPlane(0) for _, picture in pictures]
         return copied(targets, origins, self._surface_bytes, self._stream)
-
-    def _is_plain(self, picture: Any) -> bool:
-        """Looked at once a call, address included: a wrong one would give wrong pixels without an error."""
-        import torch
-
-        if self._surfaces.dtype != torch.uint8 or tuple(picture.shape) != self._shape:
-            return False
-        if tuple(picture.strides) != (self._shape[1], 1):
-            return False
-        return bool(torch.from_dlpack(picture).data_ptr() == picture.GetPtrToPlane(0))
 
     def _copy_by_torch(self, picture: Any, place: int) -> None:
         import torch
@@ -453,11 +473,6 @@ class _Wanted:
         if tuple(surface.shape[:2]) != self._shape or surface.dtype.itemsize != self._surfaces.dtype.itemsize:
             raise NvdecError(f"the surface is {tuple(surface.shape)} {surface.dtype}, not {self._shape}")
         self._surfaces[place].copy_(surface.view(self._surfaces.dtype).reshape(self._shape))
-
-
-def _segments(cut: Cut, packets: list[bytes]) -> list[list[tuple[Packet, bytes]]]:
-    pairs = list(zip(cut.packets, packets, strict=True))
-    return [pairs[start:end] for start, end in pairwise((*cut.segment_starts, len(pairs)))]
 
 
 def _one_line(error: BaseException) -> str:

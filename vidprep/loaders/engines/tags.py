@@ -43,15 +43,14 @@ def tag(codec: str, number: int) -> bytes:
     return b"\0\0\0\1" + SEI_HEADER[codec] + message + b"\x80"  # rbsp_trailing_bits
 
 
-def tagged(codec: str, sample: bytes, number: int) -> tuple[bytes, ...]:
-    """A coded sample in Annex B with its number: pieces to be joined."""
+def place_of_tag(codec: str, buffer: bytes | bytearray, start: int, end: int) -> int:
+    """Where in a coded sample in Annex B, `buffer[start:end]`, a number goes: behind its delimiter, or before it all."""
     mask, delimiter = DELIMITER[codec]
-    first = sample.find(b"\1", 0, 8) + 1
-    if sample[first : first + 1] and sample[first] & mask == delimiter:
-        behind = sample.find(b"\0\0\1", first)
-        if behind > 0:
-            return sample[:behind], tag(codec, number), sample[behind:]
-    return tag(codec, number), sample
+    first = buffer.find(b"\1", start, min(start + 8, end)) + 1
+    if first == 0 or first >= end or buffer[first] & mask != delimiter:
+        return start
+    behind = buffer.find(b"\0\0\1", first, end)
+    return behind if behind > 0 else start
 
 
 def number_of(messages: Iterable[tuple[dict[str, int], Sequence[int]]]) -> int | None:
