@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
 from vidprep.loaders import ranks
@@ -13,7 +14,7 @@ from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, check_output, converted, to_device
 from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
 from vidprep.loaders.progress import ProgressBar
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background
 from vidprep.loaders.state import checked_state, to_state
 from vidprep.loaders.statistics import Statistics
 
@@ -58,7 +59,8 @@ class ClipLoader:
         drop_last: leave out what does not make a whole batch for every rank; else the last batch is smaller, and filled
             up with clips from the beginning of the epoch, `is_valid` False, so that all ranks get as many.
         prefetch: finished batches that wait for the consumer.
-        threads: threads that read, cut and decode; None = a number that suits engine and machine.
+        threads: threads that read, cut and decode; None = a number that suits engine and machine. From an object store
+            32 threads more read ahead of them, and hold as many clips' bytes.
         colour_default: matrix of pictures that are not tagged: "bt601" (None too), "bt709", "bt2020"; for engines that
             are given by name.
         progress: show batches, rate and waiting on stderr, on rank 0.
@@ -266,28 +268,18 @@ class ClipLoader:
 
     def _placed(self, epoch: int, position: int) -> Iterator[Placed]:
         """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
-        places = (
-            (epoch, place, repeats)
-            for batch in self._batches(position)
-            for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
-        )
+        places = ((epoch, place) for batch in self._batches(position) for place in batch.positions.tolist())
         depth = self._batch_size + self._threads
-        clips = ordered(self._load, places, threads=self._threads, depth=depth)
-        try:
+        clips = self._source.clips(places, threads=self._threads, depth=depth, statistics=self._statistics)
+        with closing(clips):
             for batch in self._batches(position):
                 loaded = [next(clips) for _ in batch.positions]
                 self._statistics.add_waiting(-len(loaded))
-                yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
-        finally:
-            clips.close()
-
-    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
-        epoch, position, repeats = place
-        began = time.perf_counter()
-        clip = self._source.load(epoch, position)
-        self._statistics.add_seconds("read and decode", time.perf_counter() - began)
-        self._statistics.add_waiting(1)
-        return clip.as_filler() if repeats else clip
+                filled = [
+                    clip.as_filler() if repeats else clip
+                    for clip, repeats in zip(loaded, batch.is_repeat.tolist(), strict=True)
+                ]
+                yield batch.end, [clip.without_pixels() for clip in filled], self._finished(filled)
 
     def _finished(self, clips: Sequence[LoadedClip]) -> Any:
         began = time.perf_counter()

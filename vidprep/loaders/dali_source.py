@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
 from vidprep.loaders.pipeline import device_ordinal, import_dali
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,21 +124,15 @@ class DaliSource:
         return batches
 
     def _loaded(self, epoch: int) -> Iterator[list[LoadedClip]]:
-        places = (
-            (epoch, place, repeats)
-            for batch in self._batches()
-            for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
-        )
-        clips = ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
-        try:
+        places = ((epoch, place) for batch in self._batches() for place in batch.positions.tolist())
+        depth = self._places[0] + self._threads
+        with closing(self._source.clips(places, threads=self._threads, depth=depth)) as clips:
             for batch in self._batches():
-                yield [next(clips) for _ in batch.positions]
-        finally:
-            clips.close()
-
-    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
-        clip = self._source.load(*place[:2])
-        return clip.as_filler() if place[2] else clip
+                loaded = [next(clips) for _ in batch.positions]
+                yield [
+                    clip.as_filler() if repeats else clip
+                    for clip, repeats in zip(loaded, batch.is_repeat.tolist(), strict=True)
+                ]
 
     def _samples(self, clips: list[LoadedClip]) -> Outputs:
         batch = assemble(clips, to_device(pixels(clips, None), self._device))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from vidprep.loaders.batches import LoadedClip
+
+#: Clips whose bytes are fetched from an object store at the same time, ahead of the threads that decode.
+FETCHES_IN_FLIGHT = 32
 
 #: A consumer that waits for less than this share of the time is not held up by the loader.
 WAITING_SHARE = 0.02
@@ -21,7 +25,7 @@ class Statistics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clips = self._frames = self._pictures = self._bytes = 0
-        self._seconds = {"read and decode": 0.0, "graph": 0.0, "wait": 0.0}
+        self._seconds = {"fetch": 0.0, "read and decode": 0.0, "graph": 0.0, "wait": 0.0}
         self._started: float | None = None
         self._waiting = 0
 
@@ -44,8 +48,15 @@ class Statistics:
         with self._lock:
             self._waiting += clips
 
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add what is done inside to the time of a stage."""
+        began = time.perf_counter()
+        yield
+        self.add_seconds(stage, time.perf_counter() - began)
+
     def add_seconds(self, stage: str, seconds: float) -> None:
-        """Add to the time of a stage: "read and decode" (over all threads), "graph", "wait" (of the consumer)."""
+        """Add to the time of a stage: "fetch" and "read and decode" (over all threads), "graph", "wait" (the consumer's)."""
         with self._lock:
             self._seconds[stage] += seconds
 
@@ -55,6 +66,7 @@ class Statistics:
             elapsed = max(time.perf_counter() - (self._started or time.perf_counter()), 1e-9)
             waited = min(self._seconds["wait"] / elapsed, 1.0)
             reading = min(self._seconds["read and decode"] / elapsed / threads, 1.0)
+            fetching = min(self._seconds["fetch"] / elapsed / FETCHES_IN_FLIGHT, 1.0)
             graph = min(self._seconds["graph"] / elapsed, 1.0)
             return {
                 "seconds": elapsed,
@@ -67,19 +79,22 @@ class Statistics:
                 "bytes_per_second": self._bytes / elapsed,
                 "wait_share": waited,
                 "reading_share": reading,
+                "fetching_share": fetching,
                 "graph_share": graph,
                 "batches_waiting": batches_waiting,
                 "clips_waiting": self._waiting,
                 "fallbacks": fallbacks,
                 "failures": failures,
-                "bottleneck": bottleneck(waited, reading, graph, threads),
+                "bottleneck": bottleneck(waited, reading, graph, threads, fetching),
             }
 
 
-def bottleneck(waited: float, reading: float, graph: float, threads: int) -> str:
+def bottleneck(waited: float, reading: float, graph: float, threads: int, fetching: float = 0.0) -> str:
     """One sentence on what holds the run up, from shares of the elapsed time."""
     if waited < WAITING_SHARE:
         return f"The consumer: it waited {waited:.1%} of the time, the loader keeps up."
     if graph > reading:
         return f"The DALI graph, busy {graph:.0%} of the time: smaller frames or fewer augmentations would help."
+    if fetching > reading:
+        return f"The object store: {FETCHES_IN_FLIGHT} fetches in flight took {fetching:.0%} of the time."
     return f"Reading and decoding: {threads} threads were busy {reading:.0%} of the time."
