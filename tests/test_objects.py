@@ -209,6 +209,21 @@ def test_members_of_tars_in_a_store_are_read_in_place(
     ]
 
 
+def test_an_unfinished_tar_in_a_store_gives_its_members_and_is_mended_by_update(
+    s3: ObjectStore, tmp_path: Path, files: Path
+) -> None:
+    whole = (files / "wds_dotted_keys.tar").read_bytes()
+    s3.put("shards/x.tar", whole[:5300])  # inside the header of the third file
+    source, index = f"s3://{BUCKET}/shards", tmp_path / "index"
+    summary = build_index([source], index, workers=0)
+    assert (summary.ok, dict(summary.reasons)) == (2, {"truncated": 1})
+    assert build_index([source], index, workers=0, update=True).skipped == 3
+    s3.put("shards/x.tar", whole)
+    summary = build_index([source], index, workers=0, update=True)
+    assert (summary.added, summary.updated, summary.vanished) == (1, 2, 1)
+    assert sorted(str(row["error_reason"]) for row in rows_of(index)) == ["None", "None", "None", "vanished"]
+
+
 def test_a_list_of_objects_is_looked_up_side_by_side(s3: ObjectStore, tmp_path: Path, files: Path) -> None:
     uris = [s3.put_file(f"set/{number}.mp4", files / "one_frame.mp4") for number in range(20)]
     (tmp_path / "list.txt").write_text("\n".join([*uris, f"s3://{BUCKET}/set/none.mp4"]))

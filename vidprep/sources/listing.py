@@ -2,11 +2,12 @@
 
 Rules, which `vidprep index --help` repeats:
 
-- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members.
+- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members; what of it cannot be read
+  has a row that says so: a member that is cut off, the archive itself where it is damaged. A compressed one is refused.
 - A folder gives its files in sorted order, then those of its sub-folders: names with a known video extension and names
   without one (`--pattern` decides instead where given), and members of its `.tar` files by the same rule.
-  Hidden names (`.x`, `._x` leftovers of macOS) are passed over. Links are followed; a folder that was seen is not
-  entered again.
+  Hidden names (`.x`, `._x` leftovers of macOS) are passed over, compressed archives with a warning. Links are
+  followed; a folder that was seen is not entered again.
 - `@LIST` (txt, csv, parquet) and `-` (stdin) name files, folders, tars or objects, one an entry.
 """
 
@@ -22,14 +23,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from vidprep.errors import MediaError, Reason, SourceError
 from vidprep.records import Identity
 from vidprep.sources.lists import read_list
-from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
-from vidprep.sources.tar import list_members, member_identity, member_uri
+from vidprep.sources.open import MEMBER_MARK, is_remote
+from vidprep.sources.tar import COMPRESSED, archive_error, directory_of, member_identity, member_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
-    from vidprep.sources.tar import Member
+    from vidprep.sources.tar import Directory
+
+_PASSED_OVER = "%r: a compressed archive has no members in place; it is passed over"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,7 +77,7 @@ class Rules(NamedTuple):
     def takes(self, relative: str) -> bool:
         """Whether a file of a folder or a member of a tar is taken."""
         name = relative.rpartition("/")[2]
-        if any(part.startswith(".") for part in relative.split("/")):
+        if any(part.startswith(".") and part not in (".", "..") for part in relative.split("/")):
             return False
         if self.patterns:
             return any(fnmatch.fnmatchcase(relative if "/" in glob else name, glob) for glob in self.patterns)
@@ -132,7 +135,13 @@ def _expand(source: str, rules: Rules) -> Iterator[Item]:
 
 def absolute(path: str) -> str:
     """The uri of a path; links are kept, `.` and `..` are not."""
-    return path if is_remote(path) else os.path.abspath(path.removeprefix("file://"))  # noqa: PTH100 - keeps any bytes
+    if is_remote(path):
+        return path
+    path = path.removeprefix("file://")
+    archive, mark, name = path.partition(MEMBER_MARK)
+    if mark and not os.path.lexists(path):  # names of members stay as the archive has them
+        return os.path.abspath(archive) + mark + name  # noqa: PTH100 - keeps any bytes
+    return os.path.abspath(path)  # noqa: PTH100 - keeps any bytes
 
 
 def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
@@ -140,7 +149,12 @@ def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
     if path.endswith(".tar"):
         yield from _expand_tar(uri, path, rules)
     else:
-        yield Item(uri, path, _local_identity(path))
+        yield _named(uri, path, _local_identity(path))
+
+
+def _named(uri: str, path: str, identity: Identity | None) -> Item:
+    """A file that was named directly."""
+    return Item(uri, path, identity, archive_error(uri) if uri.endswith(COMPRESSED) else None)
 
 
 def _local_identity(path: str) -> Identity | None:
@@ -152,28 +166,17 @@ def _local_identity(path: str) -> Identity | None:
 
 
 def _expand_tar(uri: str, path: str, rules: Rules) -> Iterator[Item]:
-    return _members(uri, path, _directory(uri), rules)
+    return _members(uri, path, directory_of(uri), rules)
 
 
-def _directory(uri: str, identity: Identity | None = None) -> tuple[list[Member], Identity] | MediaError:
-    """Members and identity of an archive."""
-    try:
-        with open_file(uri, identity) as archive:
-            return list_members(archive), archive.identity
-    except MediaError as error:
-        return error
-
-
-def _members(
-    uri: str, path: str, directory: tuple[list[Member], Identity] | MediaError, rules: Rules
-) -> Iterator[Item]:
-    if isinstance(directory, MediaError):
-        yield Item(uri, path, error=directory)
-        return
-    members, identity = directory
-    for member in members:
-        if rules.takes(member.name.removeprefix("./")):
-            yield Item(member_uri(uri, member.name), member_uri(path, member.name), member_identity(identity, member))
+def _members(uri: str, path: str, directory: Directory, rules: Rules) -> Iterator[Item]:
+    """Members, and the archive itself where it has an error."""
+    for member in directory.members:
+        if directory.identity is not None and rules.takes(member.name.removeprefix("./")):
+            identity = member_identity(directory.identity, member)
+            yield Item(member_uri(uri, member.name), member_uri(path, member.name), identity, member.error)
+    if directory.error is not None:
+        yield Item(uri, path, directory.identity, directory.error)
 
 
 def _walk(root: str, rules: Rules) -> Iterator[Item]:
@@ -214,7 +217,9 @@ def _files(root: str, entries: list[os.DirEntry[str]], rules: Rules) -> Iterator
         if entry.name.endswith(".tar") and not entry.name.startswith(".") and not _is_dir(entry):
             yield from _expand_tar(base + relative, entry.path, _tar_rules(relative, rules))
         elif rules.takes(relative) and not _is_dir(entry):
-            yield Item(base + relative, entry.path, _entry_identity(entry))
+            yield _named(base + relative, entry.path, _entry_identity(entry))
+        elif entry.name.endswith(COMPRESSED):
+            logger.warning(_PASSED_OVER, base + relative)
 
 
 def _tar_rules(relative: str, rules: Rules) -> Rules:
@@ -249,20 +254,28 @@ def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
         return
     below = len(source.rstrip("/")) + 1
     objects = list_objects(source.rstrip("/"))
-    taken = (found for found in objects if found[0].endswith(".tar") or rules.takes(found[0][below:]))
-    directories = side_by_side(taken, lambda found: _directory(*found), lambda found: found[0].endswith(".tar"))
+    taken = (found for found in objects if _takes_object(found[0], found[0][below:], rules))
+    directories = side_by_side(taken, lambda found: directory_of(*found), lambda found: found[0].endswith(".tar"))
     for (uri, found), directory in directories:
         if directory is None:
-            yield Item(uri, uri, found)
+            yield _named(uri, uri, found)
         else:
             yield from _members(uri, uri, directory, _tar_rules(uri[below:], rules))
 
 
+def _takes_object(uri: str, relative: str, rules: Rules) -> bool:
+    if uri.endswith(".tar") or rules.takes(relative):
+        return True
+    if uri.endswith(COMPRESSED):
+        logger.warning(_PASSED_OVER, uri)
+    return False
+
+
 def _expand_object(uri: str, identity: Identity, rules: Rules) -> Iterator[Item]:
     if uri.endswith(".tar"):
-        yield from _members(uri, uri, _directory(uri, identity), rules)
+        yield from _members(uri, uri, directory_of(uri, identity), rules)
     else:
-        yield Item(uri, uri, identity)
+        yield _named(uri, uri, identity)
 
 
 def side_by_side(
