@@ -17,7 +17,7 @@ from tests.object_store import BUCKET, ObjectStore, serving
 from vidprep.errors import Reason, SourceError, StaleIndexError
 from vidprep.indexes import build_index, open_index, probe
 from vidprep.indexes.state import part_paths
-from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.samplers import Plan, RandomClip
@@ -295,7 +295,7 @@ def clips_of(index: Path, **options: Any) -> list[tuple[int, bytes | None, list[
     with closing(engine):
         return [
             (clip.video, None if clip.is_missing else clip.frames.tobytes(), [str(f.reason) for f in clip.failures])
-            for clip in source.clips([(0, n) for n in range(len(plan))], threads=2, depth=4)
+            for clip in source.ahead([Place(0, n) for n in range(len(plan))], threads=2, depth=4)
         ]
 
 
@@ -344,7 +344,7 @@ def test_an_error_of_a_fetch_comes_where_its_clip_was_due(s3: ObjectStore, twin_
     plan = Plan(open_index(far), RandomClip(frames=4, stride=2), seed=3, clips_per_video=2)
     due = next(n for n in range(len(plan)) if plan.clip(0, n).uri.endswith("2.mp4"))
     with closing(CpuEngine()) as engine:
-        clips = ClipSource(plan, engine, "raise").clips([(0, n) for n in range(len(plan))], threads=2, depth=4)
+        clips = ClipSource(plan, engine, "raise").ahead([Place(0, n) for n in range(len(plan))], threads=2, depth=4)
         assert [next(clips).position for _ in range(due)] == list(range(due))
         with pytest.raises(SourceError, match="no longer there"):
             next(clips)

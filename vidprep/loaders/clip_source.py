@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vidprep.errors import DecodeError, MediaError, SamplingError, VidprepError
 from vidprep.loaders.batches import LoadedClip, spread
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.failures import MAX_REPLACEMENTS, Failure, failure_of
-from vidprep.loaders.readahead import ordered
-from vidprep.loaders.statistics import FETCHES_IN_FLIGHT, Statistics
+from vidprep.loaders.readahead import Ordered
 from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
 
     from vidprep.loaders.cut import Cut
     from vidprep.loaders.engines import Engine
@@ -26,6 +25,19 @@ CLIP_ERRORS = (MediaError, DecodeError, SamplingError)
 
 #: Stands for the video of a place at which the policy refused to choose a clip.
 NO_VIDEO = -1
+
+
+#: Clips whose bytes are fetched from an object store at the same time, ahead of the threads that decode.
+FETCHES_IN_FLIGHT = 32
+
+
+class Place(NamedTuple):
+    """A place of an epoch that wants a clip."""
+
+    epoch: int
+    position: int
+    is_repeat: bool = False
+    """it fills up the last batch"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,7 @@ class Fetched:
     """None where the clip could not be had"""
     error: VidprepError | None = None
     """to be raised where the clip is due"""
+    read_seconds: float = 0.0
 
 
 class ClipSource:
@@ -58,11 +71,6 @@ class ClipSource:
         self._engine = engine
         self._on_error = on_error
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether bytes come with a delay, as far as the first video tells."""
-        return len(self._plan.videos) > 0 and is_remote(getattr(self._plan.videos[0], "uri", ""))
-
     def load(self, epoch: int, position: int) -> LoadedClip:
         """The clip of a place.
 
@@ -72,15 +80,8 @@ class ClipSource:
         """
         return self.decode(self.fetch(epoch, position))
 
-    def clips(
-        self,
-        places: Iterable[tuple[int, int]],
-        *,
-        threads: int,
-        depth: int,
-        statistics: Statistics | None = None,
-    ) -> Generator[LoadedClip, None, None]:
-        """The clips of places (epoch, position) in their order, loaded ahead by threads.
+    def ahead(self, places: Iterable[Place], *, threads: int, depth: int) -> Ordered[Any, LoadedClip]:
+        """The clips of places in their order, loaded by threads before they are asked for.
 
         Bytes that come with a delay are fetched by FETCHES_IN_FLIGHT threads more, so that decoding does not wait.
 
@@ -88,25 +89,27 @@ class ClipSource:
             places: in the order in which clips are wanted.
             threads: that decode.
             depth: clips that may be decoded and not yet taken.
-            statistics: told how long fetching and decoding take, and of each clip that is ready.
         """
-        statistics = statistics or Statistics()
-
-        def fetch(place: tuple[int, int]) -> Fetched:
-            with statistics.timed("fetch"):
-                return self.fetch(*place)
-
-        def load(place: tuple[int, int] | Fetched) -> LoadedClip:
-            with statistics.timed("read and decode"):
-                clip = self.decode(place) if isinstance(place, Fetched) else self.load(*place)
-            statistics.add_waiting(1)
-            return clip
-
         if not self.is_remote:
-            yield from ordered(load, places, threads=threads, depth=depth)
-            return
-        with closing(ordered(fetch, places, threads=FETCHES_IN_FLIGHT, depth=FETCHES_IN_FLIGHT)) as fetched:
-            yield from ordered(load, fetched, threads=threads, depth=depth)
+            return Ordered(self._load_place, places, threads=threads, depth=depth)
+        fetched = Ordered(self._fetch_place, places, threads=FETCHES_IN_FLIGHT, depth=FETCHES_IN_FLIGHT)
+        return Ordered(self._decode_place, fetched, threads=threads, depth=depth)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether bytes come with a delay, as far as the first video tells."""
+        return len(self._plan.videos) > 0 and is_remote(getattr(self._plan.videos[0], "uri", ""))
+
+    def _load_place(self, place: Place) -> LoadedClip:
+        clip = self.load(place.epoch, place.position)
+        return clip.as_filler() if place.is_repeat else clip
+
+    def _fetch_place(self, place: Place) -> tuple[Place, Fetched]:
+        return place, self.fetch(place.epoch, place.position)
+
+    def _decode_place(self, found: tuple[Place, Fetched]) -> LoadedClip:
+        clip = self.decode(found[1])
+        return clip.as_filler() if found[0].is_repeat else clip
 
     def fetch(self, epoch: int, position: int) -> Fetched:
         """The bytes of the clip of a place, or of its first replacement that can be read. Raises none of CLIP_ERRORS."""
@@ -136,7 +139,9 @@ class ClipSource:
             planned = None
             try:
                 planned = self._planned(epoch, position, attempt)
-                return fetched(attempt=attempt, planned=planned, cut=self._read(planned))
+                began = time.perf_counter()
+                cut = self._read(planned)
+                return fetched(attempt=attempt, planned=planned, cut=cut, read_seconds=time.perf_counter() - began)
             except CLIP_ERRORS as error:
                 if self._on_error == "raise":
                     return fetched(attempt=attempt, planned=planned, error=error)
@@ -155,20 +160,22 @@ class ClipSource:
         return self._plan.replacement(epoch, position, attempt)
 
     def _read(self, planned: Any) -> Cut:
-        video = self._plan.videos[planned.video]
-        with open_indexed(video) as source:
-            return read_cut(video, source, planned.spec.unique_frames)
+        with open_indexed(planned.media) as source:
+            return read_cut(planned.media, source, planned.spec.unique_frames)
 
     def _decoded(self, fetched: Fetched, cut: Cut) -> LoadedClip:
-        planned, spec = fetched.planned, fetched.planned.spec
+        planned, began = fetched.planned, time.perf_counter()
+        frames = spread(self._engine.decode(cut), cut.frames, planned.spec)
         return LoadedClip(
             position=fetched.position,
             video=planned.video,
-            frames=spread(self._engine.decode(cut), cut.frames, spec),
-            spec=spec,
+            frames=frames,
+            spec=planned.spec,
             labels=planned.labels,
             num_bytes_read=cut.num_bytes_read,
             num_pictures=len(cut.packets),
+            read_seconds=fetched.read_seconds,
+            decode_seconds=time.perf_counter() - began,
             failures=tuple(fetched.failures),
         )
 

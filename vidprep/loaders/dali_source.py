@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from vidprep.loaders import ranks
 from vidprep.loaders.batches import assemble, pixels
-from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
 from vidprep.loaders.pipeline import device_ordinal, import_dali
-from vidprep.loaders.readahead import Background
+from vidprep.loaders.readahead import Background, Ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +67,16 @@ class DaliSource:
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._running: Background[list[LoadedClip]] | None = None
-        self._epoch = 0
+        self._epoch, self._closed = 0, False
         self.failures = FailureLedger(max_failures)
 
     def __call__(self) -> Outputs:
         """The next batch: one list of samples for each of OUTPUT_NAMES. Raises StopIteration after an epoch."""
+        if self._closed:
+            raise RuntimeError("the source is closed")
         if self._running is None:
-            self._running = Background(self._loaded(self._epoch), self._prefetch)
+            ahead = self._read_ahead(self._epoch)
+            self._running = Background(self._loaded(ahead), self._prefetch, cancel=ahead.cancel)
         clips = next(self._running, None)
         if clips is None:
             self.set_epoch(self._epoch + 1)
@@ -109,6 +111,7 @@ class DaliSource:
 
     def close(self) -> None:
         """Stop threads, free decoders; twice is harmless."""
+        self._closed = True
         self.set_epoch(self._epoch)
         self._engine.close()
 
@@ -123,16 +126,20 @@ class DaliSource:
         batches: Iterator[Any] = self._plan.batches(batch_size, rank, world_size, drop_last=drop_last)
         return batches
 
-    def _loaded(self, epoch: int) -> Iterator[list[LoadedClip]]:
-        places = ((epoch, place) for batch in self._batches() for place in batch.positions.tolist())
-        depth = self._places[0] + self._threads
-        with closing(self._source.clips(places, threads=self._threads, depth=depth)) as clips:
+    def _read_ahead(self, epoch: int) -> Ordered[Any, LoadedClip]:
+        places = (
+            Place(epoch, place, repeats)
+            for batch in self._batches()
+            for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
+        )
+        return self._source.ahead(places, threads=self._threads, depth=self._places[0] + self._threads)
+
+    def _loaded(self, clips: Ordered[Any, LoadedClip]) -> Iterator[list[LoadedClip]]:
+        try:
             for batch in self._batches():
-                loaded = [next(clips) for _ in batch.positions]
-                yield [
-                    clip.as_filler() if repeats else clip
-                    for clip, repeats in zip(loaded, batch.is_repeat.tolist(), strict=True)
-                ]
+                yield [next(clips) for _ in batch.positions]
+        finally:
+            clips.close()
 
     def _samples(self, clips: list[LoadedClip]) -> Outputs:
         batch = assemble(clips, to_device(pixels(clips, None), self._device))
