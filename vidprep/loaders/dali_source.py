@@ -8,7 +8,7 @@ import numpy as np
 
 from vidprep.loaders import ranks
 from vidprep.loaders.batches import assemble, pixels
-from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
@@ -128,24 +128,20 @@ class DaliSource:
         batches: Iterator[Any] = self._plan.batches(batch_size, rank, world_size, drop_last=drop_last)
         return batches
 
-    def _read_ahead(self, epoch: int) -> Ordered[tuple[int, int, bool], LoadedClip]:
+    def _read_ahead(self, epoch: int) -> Ordered[Any, LoadedClip]:
         places = (
-            (epoch, place, repeats)
+            Place(epoch, place, repeats)
             for batch in self._batches()
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        return Ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+        return self._source.ahead(places, threads=self._threads, depth=self._places[0] + self._threads)
 
-    def _loaded(self, clips: Ordered[tuple[int, int, bool], LoadedClip]) -> Iterator[list[LoadedClip]]:
+    def _loaded(self, clips: Ordered[Any, LoadedClip]) -> Iterator[list[LoadedClip]]:
         try:
             for batch in self._batches():
                 yield [next(clips) for _ in batch.positions]
         finally:
             clips.close()
-
-    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
-        clip = self._source.load(*place[:2])
-        return clip.as_filler() if place[2] else clip
 
     def _samples(self, clips: list[LoadedClip]) -> Outputs:
         batch = assemble(clips, to_device(pixels(clips, None), self._device))
