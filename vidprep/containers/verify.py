@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,7 +116,21 @@ def facts_of_rows(
         return [sample_facts(info, b"")] * len(table)
     if access == "demux":
         return _facts_by_demuxing(info, len(table), read_at, size_bytes)
-    return _facts_of_ranges(info, table, read_at)
+    if not info.later_configs:
+        return _facts_of_ranges(info, table, read_at)
+    bounds = [0, *(min(row, len(table)) for row, _ in info.later_configs), len(table)]
+    parts = [
+        _facts_of_ranges(info.at_row(first), _part(table, first, stop), read_at)
+        for first, stop in pairwise(bounds)
+        if first < stop
+    ]
+    return list(chain.from_iterable(parts))
+
+
+def _part(table: SampleTable, first: int, stop: int) -> SampleTable:
+    rows = slice(first, stop)
+    return replace(table, offset=table.offset[rows], size=table.size[rows], pts=table.pts[rows],
+                   flags=table.flags[rows], order=None, crc32=None)  # fmt: skip
 
 
 def _facts_by_demuxing(info: StreamInfo, count: int, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
@@ -135,7 +149,7 @@ def _facts_of_ranges(info: StreamInfo, table: SampleTable, read_at: ReadAt) -> l
     if _overlaps_too_much(table, limit):
         return facts
     left = MAX_WHOLE_BYTES
-    for row, head in _read_heads(table, read_at, limit):
+    for row, head in _read_heads(table, read_at, limit, info.nal_length_size):
         size = int(table.size[row])
         found = sample_facts(info, head, complete=size <= limit)
         if limit < size <= left and (found.key is None or found.shown is None):
@@ -151,9 +165,10 @@ def _overlaps_too_much(table: SampleTable, limit: int) -> bool:
     return int(np.minimum(table.size, limit).sum()) > MAX_OVERLAP * span + MAX_READ_BYTES
 
 
-def _read_heads(table: SampleTable, read_at: ReadAt, limit: int) -> Iterator[tuple[int, bytes]]:
-    """(row, first bytes) of every sample, in file order."""
+def _read_heads(table: SampleTable, read_at: ReadAt, limit: int, least: int) -> Iterator[tuple[int, bytes]]:
+    """(row, first bytes) of every sample of more than `least` bytes, in file order."""
     order = np.argsort(table.offset, kind="stable")
+    order = order[table.size[order] > least]
     starts = table.offset[order]
     ends = starts + np.minimum(table.size[order], limit)
     first = 0

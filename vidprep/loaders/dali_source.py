@@ -8,12 +8,12 @@ import numpy as np
 
 from vidprep.loaders import ranks
 from vidprep.loaders.batches import assemble, pixels
-from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
 from vidprep.loaders.pipeline import device_ordinal, import_dali
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background, Ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,16 +64,20 @@ class DaliSource:
         self._places = (batch_size, rank, world_size, drop_last)
         next(self._batches())  # a plan without a batch is an error now
         self._engine = choose_engine(engine, device, colour_default=colour_default)
+        self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._running: Background[list[LoadedClip]] | None = None
-        self._epoch = 0
+        self._epoch, self._closed = 0, False
         self.failures = FailureLedger(max_failures)
 
     def __call__(self) -> Outputs:
         """The next batch: one list of samples for each of OUTPUT_NAMES. Raises StopIteration after an epoch."""
+        if self._closed:
+            raise RuntimeError("the source is closed")
         if self._running is None:
-            self._running = Background(self._loaded(self._epoch), self._prefetch)
+            ahead = self._read_ahead(self._epoch)
+            self._running = Background(self._loaded(ahead), self._prefetch, cancel=ahead.cancel)
         clips = next(self._running, None)
         if clips is None:
             self.set_epoch(self._epoch + 1)
@@ -108,8 +112,10 @@ class DaliSource:
 
     def close(self) -> None:
         """Stop threads, free decoders; twice is harmless."""
+        self._closed = True
         self.set_epoch(self._epoch)
-        self._engine.close()
+        if self._owns_engine:
+            self._engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -122,22 +128,20 @@ class DaliSource:
         batches: Iterator[Any] = self._plan.batches(batch_size, rank, world_size, drop_last=drop_last)
         return batches
 
-    def _loaded(self, epoch: int) -> Iterator[list[LoadedClip]]:
+    def _read_ahead(self, epoch: int) -> Ordered[Any, LoadedClip]:
         places = (
-            (epoch, place, repeats)
+            Place(epoch, place, repeats)
             for batch in self._batches()
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        clips = ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+        return self._source.ahead(places, threads=self._threads, depth=self._places[0] + self._threads)
+
+    def _loaded(self, clips: Ordered[Any, LoadedClip]) -> Iterator[list[LoadedClip]]:
         try:
             for batch in self._batches():
                 yield [next(clips) for _ in batch.positions]
         finally:
             clips.close()
-
-    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
-        clip = self._source.load(*place[:2])
-        return clip.as_filler() if place[2] else clip
 
     def _samples(self, clips: list[LoadedClip]) -> Outputs:
         batch = assemble(clips, to_device(pixels(clips, None), self._device))

@@ -80,6 +80,8 @@ class PlannedClip:
     cost_bound: int = 0
     """most pictures that must be decoded for it"""
     bucket: int = 0
+    media: VideoLike | Timeline | None = field(default=None, repr=False, compare=False)
+    """the video itself, as the plan's collection gave it"""
 
 
 class Plan:
@@ -284,6 +286,7 @@ class Plan:
             labels=self.units.labels_of(unit),
             cost_bound=cost,
             bucket=bucket,
+            media=video,
         )
 
     # --- ranks --------------------------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 Rules, which `vidprep index --help` repeats:
 
-- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members.
+- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members; what of it cannot be read
+  has a row that says so: a member that is cut off, the archive itself where it is damaged. A compressed one is refused.
 - A folder gives its files in sorted order, then those of its sub-folders: names with a known video extension and names
   without one (`--pattern` decides instead where given), and members of its `.tar` files by the same rule.
-  Hidden names (`.x`, `._x` leftovers of macOS) are passed over. Links are followed; a folder that was seen is not
-  entered again.
+  Hidden names (`.x`, `._x` leftovers of macOS) are passed over, compressed archives with a warning. Links are
+  followed; a folder that was seen is not entered again.
 - `@LIST` (txt, csv, parquet) and `-` (stdin) name files, folders, tars or objects, one an entry.
 """
 
@@ -15,21 +16,25 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
+import stat
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vidprep.errors import MediaError, Reason, SourceError
-from vidprep.records import Identity
 from vidprep.sources.lists import read_list
-from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
-from vidprep.sources.tar import list_members, member_identity, member_uri
+from vidprep.sources.local import local_identity
+from vidprep.sources.open import MEMBER_MARK, is_remote
+from vidprep.sources.tar import COMPRESSED, archive_error, directory_of, member_identity, member_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
-    from vidprep.sources.tar import Member
+    from vidprep.records import Identity
+    from vidprep.sources.tar import Directory
+
+_PASSED_OVER = "%r: a compressed archive has no members in place; it is passed over"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,12 +75,14 @@ class Rules(NamedTuple):
     """globs on the name, or on the path below SRC where they hold a slash; none = by extension"""
     column: str | None = None
     """the column of csv and parquet lists"""
+    identities: bool = True
+    """look up size and time of local files; whoever opens them anyway has those for nothing"""
 
     def takes(self, relative: str) -> bool:
         """Whether a file of a folder or a member of a tar is taken."""
-        name = relative.rpartition("/")[2]
-        if any(part.startswith(".") for part in relative.split("/")):
+        if relative.startswith(".") or "/." in relative:
             return False
+        name = relative.rpartition("/")[2]
         if self.patterns:
             return any(fnmatch.fnmatchcase(relative if "/" in glob else name, glob) for glob in self.patterns)
         extension = name.rpartition(".")[2].lower() if "." in name else None
@@ -123,16 +130,24 @@ def _expand(source: str, rules: Rules) -> Iterator[Item]:
         return _expand_remote(source, rules)
     if MEMBER_MARK in source and not os.path.lexists(source):
         return iter([Item(absolute(source), source)])
-    if os.path.isdir(source):  # noqa: PTH112 - names may be any bytes; str paths keep them
-        return _walk(source, rules)
-    if not os.path.lexists(source):
-        raise SourceError("no such file or folder", reason=Reason.NOT_FOUND, uri=source)
-    return _expand_file(source, rules)
+    try:
+        is_folder = stat.S_ISDIR(os.stat(source).st_mode)  # noqa: PTH116 - names may be any bytes; str paths keep them
+    except (OSError, ValueError):
+        if not os.path.lexists(source):
+            raise SourceError("no such file or folder", reason=Reason.NOT_FOUND, uri=source) from None
+        is_folder = False  # a dangling link, or not to be looked at: opening it will say so
+    return _walk(source, rules) if is_folder else _expand_file(source, rules)
 
 
 def absolute(path: str) -> str:
     """The uri of a path; links are kept, `.` and `..` are not."""
-    return path if is_remote(path) else os.path.abspath(path.removeprefix("file://"))  # noqa: PTH100 - keeps any bytes
+    if is_remote(path):
+        return path
+    path = path.removeprefix("file://")
+    archive, mark, name = path.partition(MEMBER_MARK)
+    if mark and not os.path.lexists(path):  # names of members stay as the archive has them
+        return os.path.abspath(archive) + mark + name  # noqa: PTH100 - keeps any bytes
+    return os.path.abspath(path)  # noqa: PTH100 - keeps any bytes
 
 
 def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
@@ -140,40 +155,35 @@ def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
     if path.endswith(".tar"):
         yield from _expand_tar(uri, path, rules)
     else:
-        yield Item(uri, path, _local_identity(path))
+        yield _named(uri, path, local_identity(path) if rules.identities else None)
 
 
-def _local_identity(path: str) -> Identity | None:
-    try:
-        facts = os.stat(path)  # noqa: PTH116 - hot, and names may be any bytes
-    except OSError:
-        return None  # a dangling link, or gone by now: opening it will say so
-    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+def _named(uri: str, path: str, identity: Identity | None) -> Item:
+    """A file that was named directly."""
+    return Item(uri, path, identity, archive_error(uri) if uri.endswith(COMPRESSED) else None)
 
 
 def _expand_tar(uri: str, path: str, rules: Rules) -> Iterator[Item]:
-    return _members(uri, path, _directory(uri), rules)
+    return _members(uri, path, directory_of(uri), rules)
 
 
-def _directory(uri: str, identity: Identity | None = None) -> tuple[list[Member], Identity] | MediaError:
-    """Members and identity of an archive."""
-    try:
-        with open_file(uri, identity) as archive:
-            return list_members(archive), archive.identity
-    except MediaError as error:
-        return error
+def _members(uri: str, path: str, directory: Directory, rules: Rules) -> Iterator[Item]:
+    """Members, and the archive itself where it has an error."""
+    for member in directory.members:
+        if directory.identity is not None and rules.takes(_without_dots(member.name)):
+            identity = member_identity(directory.identity, member)
+            yield Item(member_uri(uri, member.name), member_uri(path, member.name), identity, member.error)
+    if directory.error is not None:
+        yield Item(uri, path, directory.identity, directory.error)
 
 
-def _members(
-    uri: str, path: str, directory: tuple[list[Member], Identity] | MediaError, rules: Rules
-) -> Iterator[Item]:
-    if isinstance(directory, MediaError):
-        yield Item(uri, path, error=directory)
-        return
-    members, identity = directory
-    for member in members:
-        if rules.takes(member.name.removeprefix("./")):
-            yield Item(member_uri(uri, member.name), member_uri(path, member.name), member_identity(identity, member))
+def _without_dots(name: str) -> str:
+    """A member's name without `.` and `..`, which lead nowhere as nothing is unpacked."""
+    return (
+        "/".join(part for part in name.split("/") if part not in (".", ".."))
+        if "." in name[:2] or "/." in name
+        else name
+    )
 
 
 def _walk(root: str, rules: Rules) -> Iterator[Item]:
@@ -200,21 +210,30 @@ def _walk_folder(root: str, folder: str, rules: Rules, seen: set[tuple[int, int]
             logger.info("%r leads to a folder that was listed already", folder)
             continue
         seen.add((facts.st_dev, facts.st_ino))
-        folders = [entry for entry in entries if not entry.name.startswith(".") and _is_dir(entry)]
+        files: list[os.DirEntry[str]] = []
+        folders: list[os.DirEntry[str]] = []
+        for entry in entries:
+            if not entry.name.startswith("."):
+                (folders if _is_dir(entry) else files).append(entry)
         stack.extend(entry.path for entry in reversed(folders) if not entry.is_symlink())
         links.extend(entry.path for entry in folders if entry.is_symlink())
-        yield from _files(root, entries, rules)
+        yield from _files(root, files, rules)
 
 
 def _files(root: str, entries: list[os.DirEntry[str]], rules: Rules) -> Iterator[Item]:
     below = len(root.rstrip("/")) + 1
     base = absolute(root).rstrip("/") + "/"
+    is_absolute = base == root[:below].rstrip("/") + "/"
     for entry in entries:
-        relative = entry.path[below:]
-        if entry.name.endswith(".tar") and not entry.name.startswith(".") and not _is_dir(entry):
-            yield from _expand_tar(base + relative, entry.path, _tar_rules(relative, rules))
-        elif rules.takes(relative) and not _is_dir(entry):
-            yield Item(base + relative, entry.path, _entry_identity(entry))
+        path = entry.path
+        relative = path[below:]
+        uri = path if is_absolute else base + relative
+        if path.endswith(".tar"):
+            yield from _expand_tar(uri, path, _tar_rules(relative, rules))
+        elif rules.takes(relative):
+            yield Item(uri, path, local_identity(path) if rules.identities else None)
+        elif path.endswith(COMPRESSED):
+            logger.warning(_PASSED_OVER, uri)
 
 
 def _tar_rules(relative: str, rules: Rules) -> Rules:
@@ -229,14 +248,6 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _entry_identity(entry: os.DirEntry[str]) -> Identity | None:
-    try:
-        facts = entry.stat()
-    except OSError:
-        return None
-    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
-
-
 def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
     from vidprep.sources.objects import list_objects, stat_object
 
@@ -249,8 +260,8 @@ def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
         return
     below = len(source.rstrip("/")) + 1
     objects = list_objects(source.rstrip("/"))
-    taken = (found for found in objects if found[0].endswith(".tar") or rules.takes(found[0][below:]))
-    directories = side_by_side(taken, lambda found: _directory(*found), lambda found: found[0].endswith(".tar"))
+    taken = (found for found in objects if _takes_object(found[0], found[0][below:], rules))
+    directories = side_by_side(taken, lambda found: directory_of(*found), lambda found: found[0].endswith(".tar"))
     for (uri, found), directory in directories:
         if directory is None:
             yield Item(uri, uri, found)
@@ -258,11 +269,19 @@ def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
             yield from _members(uri, uri, directory, _tar_rules(uri[below:], rules))
 
 
+def _takes_object(uri: str, relative: str, rules: Rules) -> bool:
+    if uri.endswith(".tar") or rules.takes(relative):
+        return True
+    if uri.endswith(COMPRESSED):
+        logger.warning(_PASSED_OVER, uri)
+    return False
+
+
 def _expand_object(uri: str, identity: Identity, rules: Rules) -> Iterator[Item]:
     if uri.endswith(".tar"):
-        yield from _members(uri, uri, _directory(uri, identity), rules)
+        yield from _members(uri, uri, directory_of(uri, identity), rules)
     else:
-        yield Item(uri, uri, identity)
+        yield _named(uri, uri, identity)
 
 
 def side_by_side(
