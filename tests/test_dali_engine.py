@@ -105,7 +105,7 @@ def test_most_clips_of_legal_colours_need_no_other_decoder(tmp_path):
             "libvpx-vp9",
             num_frames=1,
             picture=lambda n, w, h: saturated(n + frame, w, h) // 2 + 64,
-        )  # noqa: B023 - called at once
+        )
         mine, theirs = both(engine, path, [0])
         assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
     assert engine.num_fallbacks <= 2

@@ -27,7 +27,7 @@ def specs(text: str) -> list[DecodeSpec]:
 def test_a_spec_in_another_process_is_equal_and_carries_its_own_frames_only(text: str) -> None:
     for spec in specs(text):
         sent = pickle.dumps(spec)
-        assert pickle.loads(sent) == spec == copy.deepcopy(spec)  # noqa: S301 - our own bytes
+        assert pickle.loads(sent) == spec == copy.deepcopy(spec)
         assert len(sent) < 600 + 30 * len(spec)
 
 
