@@ -104,7 +104,7 @@ def test_most_clips_of_legal_colours_need_no_other_decoder(tmp_path):
             tmp_path / "a.webm",
             "libvpx-vp9",
             num_frames=1,
-            picture=lambda n, w, h, frame=frame: saturated(n + frame, w, h) // 2 + 64,
+            picture=lambda n, w, h: saturated(n + frame, w, h) // 2 + 64,
         )
         mine, theirs = both(engine, path, [0])
         assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
