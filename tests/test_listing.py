@@ -153,6 +153,34 @@ def test_tars_in_folders_give_their_members(tmp_path: Path) -> None:
     assert _below(tmp_path, rules=Rules(("*.json",))) == ["shard.tar::k/a.json", "x/a.json"]
 
 
+def test_a_damaged_tar_costs_a_row_of_its_own_beside_its_members(tmp_path: Path) -> None:
+    _make(tmp_path, "x/a.mp4", "x/b.mp4")
+    for name in ("cut.tar", "header.tar", "garbage.tar"):
+        with tarfile.open(tmp_path / name, "w", format=tarfile.USTAR_FORMAT) as tar:
+            tar.add(tmp_path / "x" / "a.mp4", "a.mp4")
+            tar.add(tmp_path / "x" / "b.mp4", "b.mp4")
+    for name, size in [("cut.tar", 1536), ("header.tar", 1300), ("garbage.tar", 0)]:
+        os.truncate(tmp_path / name, size)
+    items = list(list_items([str(tmp_path / name) for name in ("cut.tar", "header.tar", "garbage.tar")]))
+    assert [(os.path.relpath(item.path, tmp_path), item.error and str(item.error.reason)) for item in items] == [
+        ("cut.tar::a.mp4", None),
+        ("cut.tar::b.mp4", "truncated"),
+        ("header.tar::a.mp4", None),
+        ("header.tar", "truncated"),
+        ("garbage.tar", "empty"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["x.tar.gz", "x.tgz", "x.tar.zst", "x.tar.xz"])
+def test_a_compressed_archive_is_refused_by_name(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    _make(tmp_path, name, "a.mp4")
+    (item,) = list_items([str(tmp_path / name)])
+    assert item.error is not None
+    assert (item.error.reason, "decompress" in item.error.message) == ("unsupported_container", True)
+    assert _below(tmp_path) == ["a.mp4"]
+    assert f"{name}': a compressed archive" in caplog.text
+
+
 def test_a_folder_that_cannot_be_read_costs_one_row(tmp_path: Path) -> None:
     _make(tmp_path, "a.mp4", "locked/b.mp4")
     (tmp_path / "locked").chmod(0)

@@ -75,7 +75,8 @@ def command(
       a folder       all below it: names with a video extension or without any extension
                      (or what --pattern names); hidden names and ._ leftovers are passed over;
                      links are followed, a folder is entered once
-      SHARD.tar      its members, in place, by the same rule as a folder
+      SHARD.tar      its members, in place, by the same rule as a folder; a member that is cut off and
+                     a damaged archive are rows with an error, compressed archives are refused
       @LIST or -     a txt (one a line, or NUL-separated), csv or parquet list, or stdin
       s3://..., gs://...
 
