@@ -46,7 +46,8 @@ class ClipLoader:
         device: "cpu", or "cuda:0".
         size: (height, width) of the frames; None = as decoded, clips that differ then come as a list.
         size_mode: "crop" (cover, then cut out the middle) or "stretch".
-        engine: "cpu", "dali", "nvdec", or an object with `decode(cut)`; "auto" = nvdec on a GPU, else cpu.
+        engine: "cpu", "dali", "nvdec", or an object with `decode(cut)`, which several loaders may share and whoever made
+            it closes; "auto" = nvdec on a GPU, else cpu.
         output: "torch", "numpy" or "dlpack" (objects with __dlpack__, for JAX and others).
         layout: "FHWC", "FCHW" or "CFHW", behind the batch axis.
         dtype: "uint8", "float16" or "float32".
@@ -112,6 +113,7 @@ class ClipLoader:
         self._prefetch = prefetch
         self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
         self._engine = choose_engine(engine, device, colour_default=colour_default)
+        self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._pipeline = ClipPipeline(batch_size=batch_size, device=device, options=self._options)
@@ -213,7 +215,9 @@ class ClipLoader:
         """Stop threads, free decoders and GPU memory; twice is harmless."""
         self._closed = True
         self._stop()
-        self._engine.close()
+        if self._owns_engine:
+            self._engine.close()
+        self._pipeline.close()
 
     def __enter__(self) -> Self:
         return self

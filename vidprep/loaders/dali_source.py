@@ -64,6 +64,7 @@ class DaliSource:
         self._places = (batch_size, rank, world_size, drop_last)
         next(self._batches())  # a plan without a batch is an error now
         self._engine = choose_engine(engine, device, colour_default=colour_default)
+        self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._running: Background[list[LoadedClip]] | None = None
@@ -113,7 +114,8 @@ class DaliSource:
         """Stop threads, free decoders; twice is harmless."""
         self._closed = True
         self.set_epoch(self._epoch)
-        self._engine.close()
+        if self._owns_engine:
+            self._engine.close()
 
     def __enter__(self) -> Self:
         return self
