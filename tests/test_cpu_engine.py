@@ -152,7 +152,9 @@ def test_unwanted_pictures_are_not_converted(h264, engine, monkeypatch):
     converted = []
     original = RgbConverter.__call__
     monkeypatch.setattr(
-        RgbConverter, "__call__", lambda self, frame: converted.append(frame.pts) or original(self, frame)
+        RgbConverter,
+        "__call__",
+        lambda self, frame, out=None: converted.append(frame.pts) or original(self, frame, out),
     )
     cut = cut_of(h264, [20, 40])
     engine.decode(cut)

@@ -65,8 +65,9 @@ class CpuEngine:
         """
         height, width = self.size or (cut.info.height, cut.info.width)
         out = np.empty((len(cut.frames), height, width, 3), self.dtype)
-        for place, picture in self.iter_decode(cut):
-            out[place] = picture
+        for place, picture in self._decoded(cut, out):
+            if not np.may_share_memory(picture, out):
+                out[place] = picture
         return out
 
     def iter_decode(self, cut: Cut) -> Iterator[tuple[int, Pictures]]:
@@ -75,6 +76,10 @@ class CpuEngine:
         Raises:
             DecodeError: as decode.
         """
+        return self._decoded(cut, None)
+
+    def _decoded(self, cut: Cut, out: Pictures | None) -> Iterator[tuple[int, Pictures]]:
+        """The same; pictures that are not to be resized are put into their places of `out` straight away."""
         convert = RgbConverter(dtype=self.dtype, colour_default=self.colour_default)
         damage = _Damage(cut)
         due = 0
@@ -92,7 +97,8 @@ class CpuEngine:
                     if place > due:
                         raise damage.missing(due, place)
                     self._check_size(cut, place, frame)
-                    picture = _converted(convert, frame, cut, place)
+                    target = None if out is None or self.size else out[place]
+                    picture = _converted(convert, frame, cut, place, target)
                     yield place, resized(picture, self.size) if self.size else picture
                     due += 1
         if due < len(cut.frames):
@@ -121,9 +127,9 @@ def reorder_depth(cut: Cut) -> int:
     return depth
 
 
-def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int) -> Pictures:
+def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int, out: Pictures | None) -> Pictures:
     try:
-        return convert(frame)
+        return convert(frame, out)
     except DecodeError as error:
         raise DecodeError(error.message, uri=cut.uri, frame_index=int(cut.frames[place])) from None
 
