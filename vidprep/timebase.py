@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+_T = TypeVar("_T")
 
 #: A delta longer than this many median deltas is a gap.
 GAP_FACTOR = 3
@@ -62,7 +64,17 @@ def _grid_order(pts: IntArray) -> IntArray | None:
     return order if order.item(order.argmin()) >= 0 else None  # a place that is left empty: another has two
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def unchecked(cls: type[_T], **fields: Any) -> _T:
+    """An instance of a frozen dataclass without slots, its fields set at once and not one by one.
+
+    Left out fields keep their defaults, `__post_init__` is not run: for values that are right by construction.
+    """
+    made = object.__new__(cls)
+    made.__dict__.update(fields)
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
 class TimingFacts:
     """What the presentation times of one video say."""
 
@@ -103,7 +115,8 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
     low, high = _delta_extremes(pts) if count else (0, 0)
     spread = high - low
     deltas = pts[1:] - pts[:-1] if spread else pts[:0]
-    return TimingFacts(
+    return unchecked(
+        TimingFacts,
         duration_seconds=(span + last_duration_ticks) * tick,
         avg_fps=count / (span * tick) if span > 0 else 0.0,
         is_vfr=spread > 1,

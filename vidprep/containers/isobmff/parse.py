@@ -29,6 +29,7 @@ from vidprep.errors import (
     UnsupportedContainerError,
 )
 from vidprep.records import ParsedVideo
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +190,7 @@ def _finish(
         _no_frames(there, claimed, notes)
     totals = Totals(max(int(rows.duration[table.frame_rows[-1]]), 0), claimed)
     info = stream_info(film.movie, film.track, film.others, entry, film.brand, film.timescale, totals)
-    return ParsedVideo(info=info, table=table, method=method, warnings=tuple(notes.found))
+    return unchecked(ParsedVideo, info=info, table=table, method=method, warnings=tuple(notes.found))
 
 
 def _no_frames(there: int, claimed: int | None, notes: Notes) -> NoReturn:

@@ -11,6 +11,7 @@ from vidprep.containers.isobmff.edits import apply_edits, time_offset
 from vidprep.containers.isobmff.tables import Notes
 from vidprep.errors import Reason
 from vidprep.records import SampleFlag, SampleTable
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -149,7 +150,9 @@ def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> npt.NDArray[
 
 def sample_table(rows: RowTable) -> SampleTable:
     """The public table; where segments of an edit list overlap in time, presentation follows the segments."""
-    return SampleTable(offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows))
+    return unchecked(
+        SampleTable, offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows)
+    )
 
 
 def _segment_order(rows: RowTable) -> IntArray | None:
