@@ -29,6 +29,7 @@ def write(path: Path, codec: str, pts: list[int], time_base: Fraction, options: 
     """Encode one picture for each presentation time in `pts` (ticks of `time_base`)."""
     with av.open(str(path), "w", options={"movflags": "faststart"} if path.suffix == ".mp4" else {}) as container:
         stream = container.add_stream(codec, rate=30, options=options)
+        stream.codec_context.thread_count = 1
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         stream.codec_context.time_base = time_base
         for index, ticks in enumerate(pts):

@@ -23,6 +23,7 @@ NAMES = (
 
 def copied_videos(folder: Path, names: tuple[str, ...] = NAMES) -> list[VideoLike]:
     """Copies of case files, probed; a test may break them."""
+    folder.mkdir(exist_ok=True)
     return [as_video(shutil.copy(CASES / name, folder / name)) for name in names]
 
 

@@ -34,6 +34,7 @@ def make_video(
     """A video of `frames` pictures of (height, width) `size`, a key frame every `gop`."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=fps, options=options or {})
+        stream.codec_context.thread_count = 1  # libvpx with threads may hang on a busy machine
         stream.height, stream.width = size
         stream.pix_fmt, stream.gop_size, stream.time_base = pix_fmt, gop, Fraction(1, fps)
         for number in range(frames):

@@ -54,6 +54,8 @@ def encode(
     global_header: bool = True,
 ) -> Clip:
     context = av.CodecContext.create(encoder, "w")
+    if encoder.startswith("libvpx"):
+        context.thread_count = 1  # with threads it may hang on a busy machine
     context.width, context.height = size
     context.pix_fmt = pix_fmt
     context.time_base = Fraction(1, 25)

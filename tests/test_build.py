@@ -221,13 +221,13 @@ def test_killed_at_a_failpoint_and_run_again_the_rows_are_the_same(
     """The worker's failpoints kill workers, the parent's the parent; both end with the rows of an undisturbed run."""
     build_index([many], tmp_path / "calm", workers=0)
     killed = _run(many, tmp_path / "index", "--workers", "1", failpoint=f"{failpoint}:{nth}")
-    if failpoint.startswith("part_"):
-        assert b"worker_died" in killed.stderr
+    if failpoint.startswith("part_"):  # a fresh worker does the unit again; one that dies each time gives it up
+        assert (killed.returncode == 0) != (b"worker_died" in killed.stderr)
     else:
         assert killed.returncode == -signal.SIGKILL
     for part in part_paths(tmp_path / "index"):
         parquet.read_table(part)
-    assert len(_rows(tmp_path / "index")) < 700
+    assert (len(_rows(tmp_path / "index")) == 700) == (killed.returncode == 0)
     assert _run(many, tmp_path / "index", "--workers", "1").returncode == 0
     assert _rows(tmp_path / "index") == _rows(tmp_path / "calm")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,3 +120,27 @@ def test_frames_as_python_has_them():
 
 def test_the_help_has_an_example():
     assert "vidprep decode clip.mp4" in decode("--help").output
+
+
+@pytest.mark.parametrize("frames", ["30", "-31", f"0,{1 << 70}"])
+def test_a_frame_that_is_not_there_is_said_and_nothing_is_written(made, tmp_path, frames):
+    result = decode(made, "--frames", frames, "-o", tmp_path / "out.npy")
+    assert result.exit_code == 1
+    assert "the video has 30 frames" in result.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_pipe_or_device_is_not_replaced(made, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    result = decode(made, "--frames", "0", "-o", pipe)
+    assert result.exit_code == 2
+    assert "is not a regular file" in result.stderr
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a GPU")
+def test_nvdec_without_a_gpu_could_not_decode(made, tmp_path):
+    result = decode(made, "--frames", "0", "--engine", "nvdec", "-o", tmp_path / "out.npy")
+    assert result.exit_code == 1
+    assert "no NVIDIA GPU" in result.stderr

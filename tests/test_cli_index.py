@@ -53,6 +53,8 @@ def test_strict_exits_1_for_bad_videos_also_when_they_were_read_before(videos: P
         ["index", "@nowhere.txt", "-o", "index"],
         ["index", ".", "-o", "index", "--shard", "2/2"],
         ["index", ".", "-o", "index", "--workers", "0"],
+        ["index", ".", "-o", "index", "--timeout", "-1"],
+        ["index", ".", "-o", "index", "--memory", "0"],
         ["index", "."],
         ["inspect", "nowhere.mp4"],
         ["inspect", "."],

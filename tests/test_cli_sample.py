@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
 
@@ -228,3 +232,96 @@ def test_the_exported_list_runs_in_the_reader(index: Path, tmp_path: Path) -> No
     given = [np.array(built.run()[0][0]).ravel().tolist() for _ in range(built.epoch_size("r"))]
     assert given == [list(range(int(line[2]), int(line[3]), 3)) for line in lines]
     assert len(given) == 2
+
+
+@pytest.fixture
+def with_a_damaged_one(tmp_path: Path, cases: Path) -> Path:
+    """An index of a sound video and of one whose coded samples are all overwritten: its tables are in order."""
+    from vidprep.indexes import build_index, open_index
+
+    for name in ("clip_window.mp4", "one_frame.mp4"):
+        shutil.copy(cases / "files" / name, tmp_path / name)
+    damaged = tmp_path / "one_frame.mp4"
+    build_index([str(tmp_path)], str(tmp_path / "index"), workers=0)
+    table = open_index(str(tmp_path / "index"))[1].table
+    facts = damaged.stat()
+    with damaged.open("r+b") as file:
+        file.seek(int(table.offset[0]))
+        file.write(b"\xff" * int(table.size[0]))
+    os.utime(damaged, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    return tmp_path / "index"
+
+
+def test_a_clip_that_cannot_be_decoded_does_not_cost_the_sheet(with_a_damaged_one: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.png"
+    result = run("sample", str(with_a_damaged_one), "--policy", "uniform:frames=3", "--sheet", str(sheet))
+    assert result.exit_code == 0, result.output
+    assert sheet.exists()
+    (said,) = [line for line in result.stderr.splitlines() if line.startswith("not drawn: ")]
+    assert "one_frame.mp4: frame 0: " in said
+
+
+def test_a_sheet_of_nothing_that_can_be_decoded_is_an_error(with_a_damaged_one: Path, tmp_path: Path) -> None:
+    damaged = with_a_damaged_one.parent / "one_frame.mp4"
+    result = run("sample", str(damaged), "--policy", "uniform:frames=3", "--sheet", str(tmp_path / "sheet.png"))
+    assert result.exit_code == 1
+    assert "one_frame.mp4: frame 0: " in result.stderr
+    assert not (tmp_path / "sheet.png").exists()
+
+
+def test_a_sheet_that_cannot_be_written_is_said(cases: Path, tmp_path: Path) -> None:
+    path = str(cases / "files" / CASE)
+    result = run("sample", path, "--policy", "first", "--sheet", str(tmp_path / "missing" / "sheet.png"))
+    assert result.exit_code == 1
+    assert "No such file or directory" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_more_frames_than_can_be_held_are_wrong_usage() -> None:
+    assert run("sample", "--num-frames", str(10**11), "--policy", "uniform:frames=4").exit_code == 2
+
+
+@pytest.fixture
+def oddly_named(cases: Path, tmp_path: Path) -> Path:
+    """An index of a video whose name is not UTF-8 and would colour a terminal."""
+    from vidprep.indexes import build_index
+
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    shutil.copy(cases / "files" / "clip_window.mp4", os.fsencode(videos) + b"/\x1b[31m\xff.mp4")
+    build_index([str(videos)], str(tmp_path / "index"), workers=0)
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("policy", [(), ("--policy", "first:frames=2")], ids=["videos", "clips"])
+def test_a_name_that_is_not_utf8_is_exported_as_the_index_shows_it(
+    oddly_named: Path, tmp_path: Path, form: str, policy: tuple[str, ...]
+) -> None:
+    out = tmp_path / "out"
+    result = run("export", str(oddly_named), "--format", form, *policy, "-o", str(out))
+    assert result.exit_code == 0, result.output
+    table = pyarrow.parquet.read_table(out) if form == "parquet" else pyarrow.csv.read_csv(out)
+    assert table["video" if policy else "uri"].to_pylist() == [f"{tmp_path}/videos/\x1b[31m\\xff.mp4"]
+
+
+def test_what_is_said_of_a_file_does_not_command_the_terminal(oddly_named: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(oddly_named.parent) + b"/videos/\x1b[31m\xff.mp4")
+    words = ("-o", str(tmp_path / "out"))
+    for result in (
+        run("decode", name, "--frames", "99999", *words),
+        run("sample", name + "x", "--policy", "first"),
+        run("index", name + "x", *words),
+        run("stats", name + "x"),
+        run("export", str(oddly_named), "--format", "dali-file-list", "--policy", "first:frames=99", *words),
+    ):
+        assert "\\x1b[31m\\xff.mp4" in result.stderr
+        assert "\x1b" not in result.stderr
+
+
+def test_an_export_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    from vidprep.indexes.export import CLIP_SCHEMA, write_batches
+
+    with pytest.raises(KeyError):
+        write_batches(str(tmp_path / "out"), CLIP_SCHEMA, [{"clip": 1}], "csv")
+    assert not any(tmp_path.iterdir())

@@ -11,13 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clip_videos import small_plan
+from clip_videos import copied_videos, small_plan
+from clips_made import X264, make_video
 
-from vidprep.errors import DecodeError, MediaError, SamplingError
+from vidprep.errors import DecodeError, MediaError, SamplingError, TooManyFailuresError
+from vidprep.indexes import build_index, open_index
 from vidprep.loaders import ClipLoader
 from vidprep.loaders.engines.cpu import CpuEngine
-from vidprep.loaders.failures import TooManyFailuresError
-from vidprep.loaders.frames import read_frames
+from vidprep.loaders.frames import as_video, read_frames
+from vidprep.samplers import First, FrameList, RandomClip
+from vidprep.samplers.plan import Plan
+
+FIRST = First(frames=4, pad="edge")
 
 pytestmark = [pytest.mark.dali, pytest.mark.timeout(120)]
 
@@ -355,3 +360,169 @@ def test_a_bad_file_among_good_ones_costs_its_own_clips_only(own_plan):
     assert valid == {v: v != 0 for v in range(8)}
     with pytest.raises((DecodeError, MediaError)), loader_of(own_plan, on_error="raise") as loader:
         list(loader)
+
+
+def test_the_ledger_that_a_run_writes_keeps_its_videos_out_of_the_next(tmp_path):
+    copied_videos(tmp_path / "videos")
+    build_index([str(tmp_path / "videos")], str(tmp_path / "index"), workers=1)
+    index = open_index(tmp_path / "index")
+    (tmp_path / "videos" / "open_gop.mp4").unlink()
+    with ClipLoader(Plan(index, FIRST, seed=1), batch_size=2, size=(16, 16), output="numpy") as loader:
+        list(loader)
+        assert loader.write_failures(tmp_path / "failed.parquet") == len(loader.failures) == 1
+    left = index.without(tmp_path / "failed.parquet")
+    assert len(left) == len(index) - 1
+    with ClipLoader(Plan(left, FIRST, seed=1), batch_size=2, size=(16, 16), output="numpy") as loader:
+        list(loader)
+        assert not len(loader.failures)
+
+
+def test_a_state_of_the_whole_index_is_refused_by_the_index_without_failures(tmp_path):
+    copied_videos(tmp_path / "videos")
+    build_index([str(tmp_path / "videos")], str(tmp_path / "index"), workers=1)
+    index = open_index(tmp_path / "index")
+    with ClipLoader(Plan(index, FIRST, seed=1), batch_size=2, size=(16, 16), output="numpy") as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    left = index.without([index[0].uri])
+    with ClipLoader(Plan(left, FIRST, seed=1), batch_size=2, size=(16, 16), output="numpy") as loader:
+        with pytest.raises(SamplingError, match="another index"):
+            loader.load_state_dict(state)
+        loader.load_state_dict(state, allow={"index"})
+
+
+def test_an_index_without_a_usable_row_is_an_error_before_the_first_batch(tmp_path):
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "text.mp4").write_text("no video")
+    build_index([str(tmp_path / "videos")], str(tmp_path / "index"), workers=1)
+    for index in (open_index(tmp_path / "index"), open_index(tmp_path / "index").where(status="ok")):
+        with pytest.raises(SamplingError):
+            ClipLoader(Plan(index, FIRST, seed=1), batch_size=2, output="numpy")
+
+
+def test_a_policy_that_refuses_every_video_is_an_error_not_a_hang(plan):
+    never = Plan(plan.videos, RandomClip(frames=100_000, pad="error"), seed=1)
+    with pytest.raises((SamplingError, DecodeError)):
+        list(loader_of(never))
+
+
+def test_progress_is_told_on_stderr_and_only_by_rank_0(plan, capsys):
+    with loader_of(plan, progress=True) as loader:
+        list(loader)
+    assert "epoch 0: 100%" in capsys.readouterr().err
+    with loader_of(plan, progress=True, rank=1, world_size=2) as loader:
+        list(loader)
+    assert not capsys.readouterr().err
+
+
+def test_untagged_pictures_take_the_colour_default_for_their_matrix(tmp_path):
+    video = as_video(make_video(tmp_path / "coloured.mp4", frames=12, options=X264))
+    assert video.info.colour_matrix is None
+    coloured = Plan([video], FIRST, seed=1)
+    plain = epoch_facts(coloured)
+    assert epoch_facts(coloured, colour_default="bt601") == plain
+    assert epoch_facts(coloured, colour_default="bt709") != plain
+
+
+def test_buckets_of_one_resolution_give_stacked_batches_without_a_size(tmp_path):
+    names = ("clip_window.mp4", "vfr_steps.mp4", "open_gop.mp4", "mkv_no_cues.mkv", "odd_size.webm", "rotate90.mp4")
+    copied_videos(tmp_path / "videos", names)
+    build_index([str(tmp_path / "videos")], str(tmp_path / "index"), workers=1)
+    plan = Plan(open_index(tmp_path / "index"), FIRST, seed=1, buckets=["resolution"], batch_size=2, clips_per_video=3)
+    assert len(plan.buckets) > 1
+    with ClipLoader(plan, batch_size=2, output="numpy") as loader:
+        shapes = {batch.frames.shape for batch in loader}
+    assert len(shapes) == len(plan.buckets)
+
+
+class NoDistributed:
+    """torch.distributed as far as the loader asks it."""
+
+    def __init__(self, world_size, counts):
+        self.world_size, self.counts = world_size, counts
+
+    def is_available(self):
+        return True
+
+    is_initialized = is_available
+
+    def get_world_size(self):
+        return self.world_size
+
+    def all_gather_object(self, out, mine):
+        out[:] = [*self.counts, mine]
+
+
+def test_failures_of_all_ranks_together_are_counted_at_the_end_of_an_epoch(plan, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.distributed", NoDistributed(2, [5]))
+    engine = BrokenEngine({"clip_window.mp4", "vfr_steps.mp4", "open_gop.mp4"})
+    options = {"engine": engine, "on_error": "skip", "max_failures": 8, "rank": 1, "world_size": 2}
+    with loader_of(plan, **options) as loader:
+        with pytest.raises(TooManyFailuresError, match="clips failed"):
+            list(loader)
+        assert len(loader.failures) <= 8  # its own alone are within the limit
+    with loader_of(plan, **{**options, "rank": 0, "world_size": 1, "max_failures": 9}) as loader:
+        list(loader)  # a loader of one rank in a run of two: no waiting for ranks that do not take part
+
+
+def flipped(clips):
+    from nvidia.dali import fn
+
+    return fn.flip(clips, horizontal=1)
+
+
+def cropped_at_random(clips):
+    from nvidia.dali import fn
+
+    return fn.random_resized_crop(clips, size=(16, 20), seed=3)
+
+
+def normalised(clips):
+    return (clips - 128.0) / 64.0
+
+
+def test_transform_flips_every_frame_of_a_clip(plan):
+    with loader_of(plan) as plain, loader_of(plan, transform=flipped) as other:
+        for want, got in zip(plain, other, strict=True):
+            assert np.array_equal(want.frames[:, :, :, ::-1], got.frames)
+
+
+def test_a_random_resized_crop_is_the_same_for_all_frames_of_a_clip(plan):
+    still = Plan(plan.videos, FrameList(frames=[0, 0, 0, 0]), seed=1)
+    with loader_of(still, transform=cropped_at_random) as loader:
+        batches = list(loader)
+    for batch in batches:
+        assert batch.frames.shape[1:] == (4, 16, 20, 3)
+        assert (batch.frames == batch.frames[:, :1]).all()
+
+
+@pytest.mark.parametrize(("layout", "order"), [("FCHW", (0, 1, 4, 2, 3)), ("CFHW", (0, 4, 1, 2, 3))])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_normalised_frames_come_in_any_layout_and_precision(plan, layout, order, dtype):
+    with loader_of(plan) as plain, loader_of(plan, layout=layout, dtype=dtype, transform=normalised) as other:
+        want, got = next(iter(plain)).frames, next(iter(other)).frames
+    assert got.dtype == np.dtype(dtype)
+    assert np.allclose(got, ((want.astype(np.float32) - 128) / 64).transpose(order), atol=2e-3)
+
+
+def test_cpu_and_dali_engines_give_the_same_batches(tmp_path):
+    videos = copied_videos(tmp_path, ("vp9_altref.webm", "vp8_altref.webm"))
+    two = Plan(videos, RandomClip(frames=4, stride=2, pad="edge"), seed=1, clips_per_video=2)
+    with loader_of(two, engine="cpu", size=None) as one, loader_of(two, engine="dali", size=None) as other:
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.clip.tolist() == theirs.clip.tolist()
+            assert np.array_equal(mine.frame_index, theirs.frame_index)
+            assert np.abs(mine.frames.astype(int) - theirs.frames).max() <= 2
+
+
+def test_stats_tell_what_waits_in_the_queues(plan):
+    with loader_of(plan, threads=2, prefetch=2) as loader:
+        batches = iter(loader)
+        next(batches)
+        stats = loader.stats()
+        assert 0 <= stats["batches_waiting"] <= 2
+        assert 0 <= stats["clips_waiting"] <= 3 + 2
+        assert 0 <= stats["wait_share"] <= 1
+        assert stats["fallbacks"] == 0
+        list(batches)
+        assert loader.stats()["clips_waiting"] == 0

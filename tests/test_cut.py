@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from vidprep.containers.bitstream import SampleFacts, sample_facts
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders import cut as cut_module
+from vidprep.loaders import read_frames
 from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
 from vidprep.loaders.frames import as_video
 from vidprep.records import SampleFlag, SampleTable
@@ -176,19 +177,25 @@ def test_a_clip_of_a_long_video_reads_its_own_gops_only(tmp_path):
     assert ratio <= 1.1
 
 
-def test_unreferenced_pictures_known_from_the_table_are_left_out_unless_wanted(made, monkeypatch):
-    monkeypatch.setattr(cut_module, "_unreferenced_test", lambda info: lambda payload: False)
+def test_a_table_that_calls_pictures_unreferenced_is_not_believed(made):
     video = as_video(made)
-    flags = video.table.flags.copy()
-    flags[[3, 4]] |= int(SampleFlag.DISPOSABLE)
+    flags = video.table.flags | np.uint8(SampleFlag.DISPOSABLE)
     marked = dataclasses.replace(
         video, parsed=dataclasses.replace(video.parsed, table=dataclasses.replace(video.table, flags=flags))
     )
-    frame_of_row = {int(row): frame for frame, row in enumerate(video.table.frame_rows)}
+    last = np.array([video.table.num_frames - 1])
     with open_source(str(made)) as source:
-        cut = read_cut(marked, source, np.array([frame_of_row[4], frame_of_row[8]]))
-    rows = [packet.row for packet in cut.packets]
-    assert rows == [0, 1, 2, 4, 5, 6, 7, 8]
+        believed, own = read_cut(marked, source, last), read_cut(video, source, last)
+    assert [packet.row for packet in believed.packets] == [packet.row for packet in own.packets]
+
+
+def test_av1_units_that_ffmpeg_marks_disposable_although_they_hide_a_reference_are_kept(tmp_path):
+    path = make_video(tmp_path / "a.mp4", codec="libsvtav1", frames=32, gop=32, options={"preset": "8"})
+    video = as_video(path)
+    assert (video.table.flags & SampleFlag.DISPOSABLE).any()  # the sdtp box that misleads
+    whole = read_frames(path, range(video.table.num_frames), engine="cpu")
+    for frame in range(video.table.num_frames):
+        assert (read_frames(path, [frame], engine="cpu")[0] == whole[frame]).all(), frame
 
 
 def test_the_short_look_at_h264_samples_says_what_the_long_one_does(made):
@@ -288,3 +295,24 @@ def test_containers_that_must_be_demuxed_give_the_same_packets_as_pyav(tmp_path)
     with open_source(str(path)) as source:
         cut = read_cut(video, source, np.array([12, 25]))
     assert [packet.data for packet in cut.packets] == [payloads[packet.row] for packet in cut.packets]
+
+
+@pytest.mark.parametrize("name", ["hevc_stss_first_only.mp4", "clip_window.mp4", "open_gop.mp4", "vp9_altref.webm"])
+def test_the_quick_look_at_a_sample_agrees_with_all_its_facts(cases, name):
+    video = as_video(str(cases / "files" / name))
+    with open_indexed(video) as source:
+        packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
+    is_unreferenced = cut_module._unreferenced_test(video.info)
+    facts = [sample_facts(video.info, packet.data).disposable is True for packet in packets]
+    assert [is_unreferenced(packet.data) for packet in packets] == facts
+
+
+def test_the_quick_look_at_hevc_agrees_with_all_facts_where_pictures_are_unreferenced(tmp_path):
+    options = {"preset": "ultrafast", "bf": "3", "x265-params": "log-level=error:bframes=3:b-adapt=0"}
+    video = as_video(make_video(tmp_path / "a.mp4", frames=40, gop=20, codec="libx265", options=options))
+    with open_indexed(video) as source:
+        packets = read_cut(video, source, np.arange(40)).packets
+    is_unreferenced = cut_module._unreferenced_test(video.info)
+    found = [is_unreferenced(packet.data) for packet in packets]
+    assert found == [sample_facts(video.info, packet.data).disposable is True for packet in packets]
+    assert 5 < sum(found) < 40

@@ -30,6 +30,7 @@ def encode(path: Path, codec: str, *, num_frames=40, size=(96, 64), gop=10, matr
     width, height = size
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=25)
+        stream.codec_context.thread_count = 1  # libvpx with threads may hang on a busy machine
         stream.width, stream.height = width, height
         stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         stream.time_base = Fraction(1, 25)

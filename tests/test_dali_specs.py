@@ -49,6 +49,7 @@ def write_video(path: Path, num_frames: int, codec: str, pix_fmt: str, options: 
 
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=24, options=options)
+        stream.codec_context.thread_count = 1  # libvpx with threads may hang on a busy machine
         stream.width, stream.height, stream.pix_fmt, stream.gop_size = 160, 144, pix_fmt, 7
         for number in range(num_frames):
             frame = av.VideoFrame.from_ndarray(picture(number), "rgb24")

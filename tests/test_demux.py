@@ -44,6 +44,7 @@ def encode(
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=25, options=options)
+        stream.codec_context.thread_count = 1  # libvpx with threads may hang on a busy machine
         stream.width, stream.height = size
         stream.pix_fmt = "rgb24" if codec == "png" else "yuv420p"
         ramp = np.add.outer(np.arange(size[1]), np.arange(size[0])).astype(np.uint8)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from isobmff_files import Movie, box, fragment, full, init_segment, read_from, table
 
-from vidprep.containers import isobmff
+from vidprep.containers import isobmff, parse_container
 from vidprep.errors import ContainerError
 
 if TYPE_CHECKING:
@@ -148,3 +148,16 @@ def test_hostile_input_takes_little_time_and_memory(name: str) -> None:
         tracemalloc.stop()
     assert peak < MAX_BYTES
     assert taken < 3 * MAX_SECONDS, "three times the promise: machines under test are slow"
+
+
+def test_a_movie_box_that_is_cut_off_is_truncated_wherever_the_cut_is(cases: Path) -> None:
+    data = (cases / "files" / "open_gop.mp4").read_bytes()
+    start = data.index(b"moov") - 4
+    end = start + int.from_bytes(data[start : start + 4], "big")
+    for cut in range(start + 8, min(end, len(data)), 7):
+        try:
+            parsed = parse_container(lambda at, size, part=data[:cut]: part[at : at + size], cut)
+            reasons = {finding.reason for finding in parsed.warnings}
+        except ContainerError as refusal:
+            reasons = {refusal.reason}
+        assert "truncated" in reasons, cut

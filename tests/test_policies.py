@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from fractions import Fraction
 
@@ -102,6 +103,24 @@ def test_many_at_once_are_each_as_one_by_one(text: str, pad: str) -> None:
             policy.choose_many(timelines, keys, within)
         return
     assert policy.choose_many(timelines, keys, within) == one_by_one
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("pad", ["none", "edge", "constant", "shift"])
+def test_many_whole_videos_at_once_are_each_as_one_by_one(text: str, pad: str) -> None:
+    policy = parse_policy(with_pad(text, pad))
+    slower = Timeline(pts=uneven(50).pts * 3 - 10**6, time_base=Fraction(1001, 90000), keyframes=np.array([0, 30]))
+    videos = [uneven(40, seed=1), slower, uneven(9, seed=2), uneven(90, seed=3), uneven(1)]
+    timelines = [videos[i % len(videos)] for i in range(30)]
+    keys = [(5, 0, position) for position in range(len(timelines))]
+    clips = [i // 5 % max(policy.num_clips(t), 1) for i, t in enumerate(timelines)]
+    try:
+        one_by_one = [policy.choose(t, k, None, c) for t, k, c in zip(timelines, keys, clips, strict=True)]
+    except SamplingError as error:
+        with pytest.raises(SamplingError, match=re.escape(str(error))):
+            policy.choose_many(timelines, keys, None, clips)
+        return
+    assert policy.choose_many(timelines, keys, None, clips) == one_by_one
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -179,3 +179,15 @@ def test_importing_the_loaders_loads_no_decoder():
 
     code = "import sys, vidprep.loaders; print([m for m in ('av', 'torch', 'nvidia', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("frame", [1 << 70, -(1 << 70), 1 << 63])
+def test_a_frame_number_of_any_size_is_an_error(frame):
+    with pytest.raises(DecodeError, match="the video has"):
+        read_frames(CASES / "files" / "one_frame.mp4", [0, frame], engine="cpu")
+
+
+@pytest.mark.parametrize("frames", [[0.5], np.array([0.0]), ["0"]])
+def test_what_is_no_integer_is_never_cut_to_one(frames):
+    with pytest.raises(TypeError):
+        read_frames(CASES / "files" / "one_frame.mp4", frames, engine="cpu")

@@ -7,13 +7,16 @@ import dataclasses
 import numpy as np
 import pytest
 from clips_made import X264, make_video
+from hypothesis import given
+from hypothesis import strategies as st
 
+from vidprep.containers.bits import BitReader, OutOfBitsError
 from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.cut import read_cut
 from vidprep.loaders.frames import as_video, read_frames
 from vidprep.loaders.packet_forms import nal_length_size
-from vidprep.loaders.references import _sequence_parameters, first_gap, first_slice
+from vidprep.loaders.references import _frame_num, _sequence_parameters, first_gap, first_slice
 from vidprep.records import SampleTable
 from vidprep.sources import open_source
 
@@ -79,3 +82,24 @@ def test_a_clip_whose_references_are_missing_fails_naming_video_and_frame(cut, m
         read_frames(holed, [last])
     assert (error.value.uri, error.value.frame_index) == (str(made), last)
     assert read_frames(holed, [0, 3]).shape[0] == 2
+
+
+def frame_num_bit_by_bit(head, sps):
+    bits = BitReader(head)
+    try:
+        for _ in range(3):
+            bits.ue()
+        bits.skip(2 * sps.separate_planes)
+        return bits.u(sps.frame_num_bits)
+    except OutOfBitsError:
+        return None
+
+
+@given(
+    head=st.binary(max_size=24), zeros=st.integers(0, 6), frame_num_bits=st.integers(4, 16), separate=st.integers(0, 1)
+)
+def test_frame_num_is_what_reading_bit_by_bit_gives(cut, head, zeros, frame_num_bits, separate):
+    sps = _sequence_parameters(cut.info, cut.packets)
+    sps = sps._replace(frame_num_bits=frame_num_bits, separate_planes=separate)
+    head = (bytes(zeros) + head)[:24]
+    assert _frame_num(head, sps) == frame_num_bit_by_bit(head, sps)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from vidprep.containers.bits import OutOfBitsError
+from vidprep.containers.vpx_headers import parse_vp9
 from vidprep.loaders.cut import open_indexed, read_cut
-from vidprep.loaders.engines.sequences import Sequence, sequences
+from vidprep.loaders.engines.sequences import Sequence, _takes_its_size, sequences
 from vidprep.loaders.frames import as_video
 from vidprep.loaders.packet_forms import elementary_packets
 
@@ -48,3 +52,27 @@ def test_what_cannot_be_read_counts_as_a_sequence_without_a_size(codec):
 
 def test_samples_without_headers_say_nothing():
     assert sequences("h264", [START + b"\x65" + bytes(40)]) == frozenset()
+
+
+@given(st.integers(0, 255), st.binary(min_size=3, max_size=12))
+def test_a_vp9_frame_said_to_take_its_size_states_none(first, rest):
+    if not _takes_its_size(bytes([first]) + rest):
+        return
+    try:
+        header = parse_vp9(bytes([first]) + rest)
+    except OutOfBitsError:
+        pytest.fail("what cannot be read is passed over")
+    assert (header.key, header.width, header.shown) == (False, 0, True)
+
+
+def test_most_vp9_frames_take_their_size_from_the_one_before(cases):
+    video = as_video(str(cases / "files" / "vp9_altref.webm"))
+    with open_indexed(video) as source:
+        packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
+    assert sum(_takes_its_size(packet.data) for packet in packets) > len(packets) / 2
+
+
+@pytest.mark.parametrize("first", [0x67, 0x27, 0x47, 0x07])
+def test_a_sequence_header_behind_other_units_is_found(first):
+    sample = START + b"\x09\xf0" + START + b"\x06\x05" + START[1:] + bytes([first])
+    assert sequences("h264", [sample]) == {Sequence()}

@@ -51,6 +51,7 @@ def write(
     with av.open(str(path), "w") as container:
         options = {"preset": "ultrafast", "x264-params": ":".join(f"{k}={v}" for k, v in params.items())}
         stream = container.add_stream(codec, rate=25, options=options if codec == "libx264" else {})
+        stream.codec_context.thread_count = 1  # libvpx with threads may hang on a busy machine
         stream.height, stream.width = show(0).shape[:2]
         stream.pix_fmt, stream.gop_size = pix_fmt, gop
         if sar:

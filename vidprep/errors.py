@@ -15,6 +15,7 @@
       IndexFormatError (ValueError)  schema version or columns of an index
       SamplingError (ValueError)     a policy cannot serve this video, or its arguments make no sense
       DecodeError (RuntimeError)     a frame that was asked for cannot be returned; names video, frame, cause
+      TooManyFailuresError (RuntimeError)  more clips failed than a loader's `max_failures` allows
       MissingDependencyError (ImportError)  names the exact pip command
 
 `reason` is one of `Reason`; it is what failures are counted by.
@@ -166,6 +167,10 @@ class DecodeError(VidprepError, RuntimeError):
 
 def _rebuild_decode(message: str, uri: str | None, frame_index: int | None) -> DecodeError:
     return DecodeError(message, uri=uri, frame_index=frame_index)
+
+
+class TooManyFailuresError(VidprepError, RuntimeError):
+    """More clips failed than `max_failures` allows; the message names the last and counts by reason."""
 
 
 class MissingDependencyError(VidprepError, ImportError):

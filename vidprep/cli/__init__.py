@@ -21,6 +21,7 @@ COMMANDS = {
     "export": ("export", "Write an index, or the clips of a policy, for other tools."),
     "merge": ("merge", "Gather several indexes (shards of one run) into one."),
     "compact": ("compact", "Write an index anew with fewer, larger parts."),
+    "bench": ("bench", "Measure how fast clips of an index come, on this machine."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
 
@@ -47,6 +48,16 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 - a broken module, not a user's mistake
         command.help = unwrapped(command.help)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; its error may hold any file's name, which must not command a terminal."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            from vidprep.pages.text import shown
+
+            vars(error)["message"] = shown(error.message)  # typed as final; every subclass formats it
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help lines from COMMANDS."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from vidprep.cli.outputs import OutputFile
 from vidprep.errors import DecodeError, MediaError, Reason, VidprepError
+from vidprep.pages.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,14 +70,17 @@ def parse_frames(text: str) -> slice | list[int]:
 @click.option("--engine", type=click.Choice(["auto", "cpu", "nvdec", "dali"]), default="auto", show_default=True)
 @click.option("--rotate", is_flag=True, help="Turn the pictures as the container says they are shown.")
 @click.option(
-    "--size", callback=_size_option, metavar="HxW", help="Resize to HxW; needed where the size changes in mid-stream."
+    "--size",
+    callback=_size_option,
+    metavar="HxW",
+    help="Resize to HxW, before any --rotate; needed where the size changes in mid-stream.",
 )
 @click.option(
     "--colour-default",
     type=click.Choice(["bt601", "bt709", "bt2020"]),
     help="Matrix of pictures that are not tagged.  [default: bt601]",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), required=True, help="The .npy to write.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="The .npy to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done, or why not, as JSON.")
 def command(
     file: str,
@@ -98,7 +103,8 @@ def command(
             Path(output), file, frames, engine=engine, rotate=rotate, size=size, colour_default=colour_default
         )
     except VidprepError as error:
-        click.echo(json.dumps({"path": file, "error": describe(error)}) if as_json else str(error), err=not as_json)
+        said = json.dumps({"path": file, "error": describe(error)}) if as_json else shown(str(error))
+        click.echo(said, err=not as_json)
         sys.exit(2 if getattr(error, "reason", None) == Reason.NOT_FOUND else 1)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -186,7 +192,7 @@ def _warn_untagged(video: VideoLike, colour_default: str | None) -> None:
     info = video.info
     if colour_default is None and info.colour_matrix is None and info.height >= HD_ROWS and info.chroma != "rgb":
         click.echo(
-            f"warning: {video.uri}: {info.height} rows and no colour matrix stated; BT.601 is taken, as FFmpeg does "
+            f"warning: {shown(video.uri)}: {info.height} rows and no colour matrix stated; BT.601 is taken, as FFmpeg does "
             f"(--colour-default bt709 overrides)",
             err=True,
         )

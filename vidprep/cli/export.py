@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.outputs import OutputFile
 from vidprep.errors import SamplingError, VidprepError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="Which draw of a random policy."
 )
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="OUT")
+@click.option("-o", "--output", required=True, type=OutputFile(), metavar="OUT")
 def command(
     index_path: str, form: str, policy_text: str | None, pad: str | None, seed: int, epoch: int, output: str
 ) -> None:
@@ -89,7 +90,9 @@ def _uri(plan: Plan, epoch: int, position: int) -> str:
 
 
 def _name(uri: str, what: str) -> None:
-    click.echo(f"{uri}: {what}" if uri not in what else what, err=True)
+    from vidprep.pages.text import shown
+
+    click.echo(shown(what if uri in what else f"{uri}: {what}"), err=True)
 
 
 def _readable(index: Any) -> Iterator[tuple[int, VideoLike]]:
@@ -188,12 +191,16 @@ def _frames(video: VideoLike) -> list[dict[str, int]]:
 
 def _write_lines(output: str, lines: Iterator[str]) -> int:
     """Write lines; the file appears whole or not at all."""
-    partial, count = Path(f"{output}.partial"), 0
-    with partial.open("w", encoding="utf-8", errors="surrogateescape") as file:
+    from vidprep.indexes.export import written_aside
+
+    count = 0
+    with (
+        written_aside(output) as partial,
+        Path(partial).open("w", encoding="utf-8", errors="surrogateescape") as file,
+    ):
         for line in lines:
             file.write(line + "\n")
             count += 1
-    partial.replace(output)
     return count
 
 

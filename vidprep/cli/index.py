@@ -23,15 +23,30 @@ if TYPE_CHECKING:
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N shares of the videos, 0 <= I < N.")
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Who runs it.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Who runs it: this machine, or a Ray cluster (RAY_ADDRESS).",
+)
 @click.option(
     "--pattern", multiple=True, metavar="GLOB", help="Which names a folder or tar gives, for --pattern '*.mp4'."
 )
 @click.option("--column", metavar="NAME", help="The column of csv and parquet lists.")
 @click.option("--checksums", is_flag=True, help="Store a CRC-32 of every sample; reads all bytes.")
 @click.option("--verify-keys", is_flag=True, help="Check every key flag against the sample's own head.")
-@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="Seconds for one file.")
-@click.option("--memory", "memory_mib", type=int, default=2048, show_default=True, help="MiB for one file.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=0.01),
+    default=60.0,
+    show_default=True,
+    help="Seconds for one file.",
+)
+@click.option(
+    "--memory", "memory_mib", type=click.IntRange(1, 1 << 30), default=2048, show_default=True, help="MiB for one file."
+)
 @click.option("--strict", is_flag=True, help="Exit 1 if any video of the index could not be read.")
 @click.option(
     "--json", "as_json", is_flag=True, help="End with one JSON line: videos, ok, failed, skipped, updated, ..."
@@ -78,13 +93,11 @@ def command(
     """
     from vidprep.indexes import build_index
 
-    if engine == "ray":
-        raise click.UsageError("--engine ray is not there yet; use --shard I/N to spread over machines")
     check_sources(sources)
     try:
         with Progress("index", "videos") as progress:
             summary = build_index(
-                sources, out, workers=workers, update=update, shard=_shard(shard), pattern=pattern, column=column,
+                sources, out, workers=workers, engine=engine, update=update, shard=_shard(shard), pattern=pattern, column=column,
                 checksums=checksums, verify_keys=verify_keys, timeout_seconds=timeout_seconds,
                 memory_bytes=memory_mib << 20, progress=lambda so_far: progress.show(so_far.ok + so_far.failed),
             )  # fmt: skip
@@ -100,7 +113,7 @@ def check_sources(sources: tuple[str, ...]) -> None:
     for source in sources:
         path = source.removeprefix("@").partition(".tar::")[0]
         if source != "-" and "://" not in source and not os.path.lexists(path) and not os.path.lexists(path + ".tar"):
-            raise click.UsageError(f"no such file or folder: {os.fsencode(source).decode(errors='backslashreplace')}")
+            raise click.UsageError(f"no such file or folder: {source}")
 
 
 def _shard(text: str | None) -> str | None:
@@ -116,7 +129,9 @@ def _shard(text: str | None) -> str | None:
 
 def _report(summary: Summary, sources: tuple[str, ...], as_json: bool) -> None:
     if summary.videos == 0:
-        click.echo(f"no videos found in {', '.join(sources)}", err=True)
+        from vidprep.pages.text import shown
+
+        click.echo(f"no videos found in {shown(', '.join(sources))}", err=True)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(summary)))
         return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vidprep.cli.explain import explanations
+from vidprep.cli.outputs import OutputFile
 from vidprep.cli.pictures import lines, pictures_of
 from vidprep.errors import VidprepError
 from vidprep.indexes.rows import info_of, uri_of
@@ -34,8 +35,8 @@ _FOLDED = {f"colour_{name}" for name in _COLOUR} | {f"error_{name}" for name in 
     "--frames", is_flag=True, help="Also every frame's pts, and the key frames (checked against their bytes)."
 )
 @click.option("--explain", is_flag=True, help="Say how the facts were had and what is odd about the file.")
-@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT.html", help="Also a page; one file.")
-@click.option("--png", type=click.Path(dir_okay=False), metavar="OUT.png", help="Also the diagrams as a picture.")
+@click.option("--html", type=OutputFile(), metavar="OUT.html", help="Also a page; one file.")
+@click.option("--png", type=OutputFile(), metavar="OUT.png", help="Also the diagrams as a picture.")
 def command(
     path: str, video: int | None, as_json: bool, frames: bool, explain: bool, html: str | None, png: str | None
 ) -> None:
@@ -108,7 +109,7 @@ def _from_file(path: str, *, verify_keys: bool) -> tuple[Row, SampleTable | None
     from vidprep.sources.listing import absolute
 
     if "://" not in path and not os.path.lexists(path) and ".tar::" not in path:
-        raise click.UsageError(f"no such file: {path!r}")
+        raise click.UsageError(f"no such file: {path}")
     row = probe_row(absolute(path), path=path, verify_keys=verify_keys)
     return row, row.get(TABLE)
 

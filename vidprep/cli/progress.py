@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +25,17 @@ class Progress:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, desc=what, unit=f" {unit}", file=sys.stderr, delay=0.5, leave=False)
+            columns, rows = shutil.get_terminal_size()  # not 0 by 0, as some terminals say and tqdm then shows nothing
+            self._bar = tqdm(
+                total=total,
+                desc=what,
+                unit=f" {unit}",
+                file=sys.stderr,
+                delay=0.5,
+                leave=False,
+                ncols=columns,
+                nrows=rows,
+            )
 
     def show(self, count: int) -> None:
         """Say how far it is."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.outputs import OutputFile
 from vidprep.errors import SamplingError, VidprepError
 
 if TYPE_CHECKING:
@@ -25,11 +26,18 @@ SHEET_CLIPS = 16
 #: The same for a page.
 PAGE_CLIPS = 64
 PLACES_PER_LINE = 8
+#: A month at 25 frames a second; the times of all are held.
+MAX_NUM_FRAMES = 1 << 26
 
 
 @click.command()
 @click.argument("path", metavar="[FILE|INDEX]", required=False, type=click.Path())
-@click.option("--num-frames", type=click.IntRange(min=0), help="Instead of a FILE: a video of so many frames ...")
+@click.option(
+    "--num-frames",
+    type=click.IntRange(0, MAX_NUM_FRAMES),
+    metavar="N",
+    help="Instead of a FILE: a video of so many frames ...",
+)
 @click.option("--fps", default="30", show_default=True, help="... at this constant rate (30, 29.97, 30000/1001).")
 @click.option("--policy", "policy_text", required=True, metavar="SPEC", help="NAME:key=value,..., see below.")
 @click.option("--pad", help="What fills places outside the range; overrides pad= of the policy.")
@@ -38,8 +46,8 @@ PLACES_PER_LINE = 8
 @click.option("--epoch", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N clips.")
 @click.option("--json", "as_json", is_flag=True, help="Clips as a JSON list; of an INDEX in the order of the epoch.")
-@click.option("--sheet", type=click.Path(dir_okay=False), metavar="OUT.png", help="Draw the chosen frames.")
-@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT.html", help="Show them in a page; one file.")
+@click.option("--sheet", type=OutputFile(), metavar="OUT.png", help="Draw the chosen frames.")
+@click.option("--html", type=OutputFile(), metavar="OUT.html", help="Show them in a page; one file.")
 def command(
     path: str | None, num_frames: int | None, fps: str, policy_text: str, pad: str | None, compat: str | None,
     seed: int, epoch: int, limit: int | None, as_json: bool, sheet: str | None, html: str | None,
@@ -85,7 +93,7 @@ def policy_of(text: str, pad: str | None, compat: str | None) -> Policy:
 def _is_index(path: str) -> bool:
     """A folder, or one part of an index."""
     if "://" not in path and ".tar::" not in path and not Path(path).exists():
-        raise click.UsageError(f"no such file: {path!r}")
+        raise click.UsageError(f"no such file: {path}")
     return Path(path).is_dir() or (path.endswith(".parquet") and Path(path).is_file())
 
 
@@ -188,10 +196,11 @@ def _sample_index(
 
 
 def _index_clips(plan: Plan, epoch: int, total: int, progress: Any) -> Iterator[tuple[str, DecodeSpec]]:
+    from vidprep.pages.text import shown
     from vidprep.samplers.dry_run import planned_clips
 
     def refuse(position: int, error: VidprepError) -> None:
-        click.echo(f"position {position}: {error}", err=True)
+        click.echo(f"position {position}: {shown(str(error))}", err=True)
 
     for clip in planned_clips(plan, epoch, range(total), refuse):
         progress.show(clip.position + 1)
@@ -199,6 +208,8 @@ def _index_clips(plan: Plan, epoch: int, total: int, progress: Any) -> Iterator[
 
 
 def _summary(plan: Plan, run: DryRun, total: int) -> Iterator[str]:
+    from vidprep.pages.text import shown
+
     share = 100 * run.padded_places / run.places if run.places else 0.0
     each = run.cost_bound / run.clips if run.clips else 0.0
     yield f"{plan.policy.to_text()} over {plan.units.count} videos"
@@ -210,13 +221,19 @@ def _summary(plan: Plan, run: DryRun, total: int) -> Iterator[str]:
     yield f"  {'pictures to decode, at most':<28}{run.cost_bound:>12}   ({each:.1f} a clip)"
     for reason, found in sorted(run.reasons.items(), key=lambda item: -item[1].count):
         yield f"  {found.count:>9} x {reason}"
-        yield f"              e.g. {found.example}"
+        yield f"              e.g. {shown(found.example)}"
 
 
 def _draw(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> None:
     from vidprep.cli.sheet import draw_sheet
+    from vidprep.pages.text import shown
 
-    draw_sheet(path, clips)
+    try:
+        errors = draw_sheet(path, clips)
+    except OSError as error:
+        raise click.FileError(path, hint=error.strerror or str(error)) from error
+    for reason in errors:
+        click.echo(f"not drawn: {shown(str(reason))}", err=True)
     click.echo(path, err=True)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vidprep.errors import SamplingError
+from vidprep.errors import SamplingError, VidprepError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,19 +22,24 @@ __all__ = ["draw_sheet", "filled", "thumbnails_of"]
 WIDTH, HEIGHT, TEXT, GAP = 160, 120, 28, 4
 COLUMNS = 8
 MAX_THUMBNAILS = 2000
-BACKGROUND, INK, PADDED = (24, 24, 24), (230, 230, 230), (255, 150, 40)
+BACKGROUND, INK, PADDED, UNREADABLE = (24, 24, 24), (230, 230, 230), (255, 150, 40), (110, 30, 30)
 
 
-def draw_sheet(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> None:
+def draw_sheet(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> list[VidprepError]:
     """Write a PNG.
 
     Args:
         path: file to write.
-        clips: videos and the frames taken from them; constant padding shows its fill value, padding is framed.
+        clips: videos and the frames taken from them; constant padding shows its fill value, padding is framed. A clip
+            that cannot be decoded is a line of empty frames.
+
+    Returns:
+        Why clips could not be decoded.
 
     Raises:
         SamplingError: more than MAX_THUMBNAILS places, or none.
-        MediaError, DecodeError: a video cannot be read.
+        MediaError, DecodeError: no clip can be decoded; nothing is written.
+        OSError: the file cannot be written.
     """
     from PIL import Image
 
@@ -45,16 +50,24 @@ def draw_sheet(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> None
     columns = min(COLUMNS, max(len(spec) for _, spec in clips))
     size = (columns * (WIDTH + GAP) + GAP, sum(lines) * (HEIGHT + TEXT + GAP) + len(clips) * GAP + GAP)
     sheet, top = Image.new("RGB", size, BACKGROUND), GAP
+    errors: list[VidprepError] = []
     for (video, spec), height in zip(clips, lines, strict=True):
-        _draw_clip(sheet, top, video, spec)
+        try:
+            thumbnails = thumbnails_of(video, spec)
+        except VidprepError as error:
+            errors.append(error)
+            thumbnails = [Image.new("RGB", (WIDTH, HEIGHT), UNREADABLE)] * len(spec.unique_frames)
+        _draw_clip(sheet, top, spec, thumbnails)
         top += height * (HEIGHT + TEXT + GAP) + GAP
+    if len(errors) == len(clips):
+        raise errors[0]
     sheet.save(path, format="PNG")
+    return errors
 
 
-def _draw_clip(sheet: Image, top: int, video: VideoLike, spec: DecodeSpec) -> None:
+def _draw_clip(sheet: Image, top: int, spec: DecodeSpec, thumbnails: Sequence[Image]) -> None:
     from PIL import ImageDraw
 
-    thumbnails = thumbnails_of(video, spec)
     pencil = ImageDraw.Draw(sheet)
     for i, (place, is_padding) in enumerate(zip(spec.gather.tolist(), spec.is_padding.tolist(), strict=True)):
         line, column = divmod(i, COLUMNS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.outputs import OutputFile
 from vidprep.errors import VidprepError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ FAILURES = 500
 @click.command()
 @click.argument("indexes", nargs=-1, required=True, metavar="INDEX [INDEX2]", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object (a list of them for two indexes).")
-@click.option("--html", type=click.Path(dir_okay=False), metavar="OUT.html", help="Also a page with plots; one file.")
+@click.option("--html", type=OutputFile(), metavar="OUT.html", help="Also a page with plots; one file.")
 def command(indexes: tuple[str, ...], as_json: bool, html: str | None) -> None:
     r"""Summarise an index: how much there is, of what, and what failed. Two indexes: side by side.
 

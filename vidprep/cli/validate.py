@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.outputs import OutputFile
 from vidprep.cli.progress import Progress
 from vidprep.errors import SamplingError, VidprepError
 from vidprep.validation.checks import LEVELS, SEVERITIES, at_least
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vidprep.validation.run import Report, Settings
     from vidprep.validation.tasks import Outcome, Task
 
-_FILE = click.Path(dir_okay=False)
+_FILE = OutputFile()
 
 
 @click.command()
@@ -40,8 +41,22 @@ _FILE = click.Path(dir_okay=False)
 @click.option("--strict", is_flag=True, help="The same as --fail-on error.")
 @click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit 1 if there are findings as bad as this.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
-@click.option("--timeout", "timeout_seconds", type=float, default=600.0, show_default=True, help="Seconds for a video.")
-@click.option("--memory", "memory_mib", type=int, default=4096, show_default=True, help="MiB for a video, on the CPU.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=0.01),
+    default=600.0,
+    show_default=True,
+    help="Seconds for a video.",
+)
+@click.option(
+    "--memory",
+    "memory_mib",
+    type=click.IntRange(1, 1 << 30),
+    default=4096,
+    show_default=True,
+    help="MiB for a video, on the CPU.",
+)
 def command(
     sources: tuple[str, ...], level: str, engine: str, clips: int, seed: int, rules_path: str | None,
     policies: tuple[str, ...], as_json: bool, html_path: str | None, parquet_path: str | None, strict: bool,

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vidprep.errors import Reason
+from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
 from vidprep.indexes.state import HashSet, check_folder, locked, part_paths, read_names, uri_hash
 from vidprep.indexes.update import Held
 from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
 from vidprep.sources.listing import Item, Rules, list_items
+from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -86,6 +88,7 @@ def build_index(
     out: str | os.PathLike[str],
     *,
     workers: int | None = None,
+    engine: str = "local",
     update: bool = False,
     shard: str | tuple[int, int] | None = None,
     pattern: str | Sequence[str] | None = None,
@@ -100,8 +103,11 @@ def build_index(
 
     Args:
         sources: files, folders, `@LIST`, `-`, tar shards, `s3://` and `gs://` (see `vidprep.sources.listing`).
-        out: the index folder; state is kept in its sibling `OUT.vidprep/`.
+        out: the index folder; state is kept in its sibling `OUT.vidprep/`. It may live in an object store
+            (`s3://...`); state and a copy of its parts are then kept in the user's cache folder.
         workers: processes; None = one per CPU this process may use, 0 = none, in this process without limits.
+        engine: "local", or "ray": the cluster that RAY_ADDRESS names, or one started here; `out` and the sources must
+            be reachable by all its nodes.
         update: re-index what changed (size, mtime or etag), add what is new, mark what vanished. Without it, what is
             in the index is passed over.
         shard: "I/N" or (I, N): only every N-th item by hash; shards may share `out` or be merged later.
@@ -121,7 +127,8 @@ def build_index(
         IndexFormatError: `out` holds something else, or an index of a newer version.
         OSError: the index cannot be written (disk full, read-only, another run is writing it).
     """
-    index = Path(os.path.abspath(out))  # noqa: PTH100 - links kept
+    remote = os.fspath(out) if is_remote(os.fspath(out)) else None
+    index = mirror_folder(remote) if remote else Path(os.path.abspath(out))  # noqa: PTH100 - links kept
     check_folder(index)
     mine = Shard.parse(shard) if isinstance(shard, str) else Shard(*shard) if shard else Shard()
     patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern or ())
@@ -133,9 +140,11 @@ def build_index(
     with locked(index, mine.prefix) as aside:
         index.mkdir(parents=True, exist_ok=True)
         sync_folder(index.parent)
-        run = Run(index, aside, mine, options)
+        if remote is not None:
+            bring_up(remote, index)
+        run = Run(index, aside, mine, options, remote)
         tasks = run.updates(items) if update else run.additions(items)
-        for outcome in run.outcomes(tasks, workers):
+        for outcome in run.outcomes(tasks, workers, engine):
             run.take(outcome)
             run.summary.seconds = time.monotonic() - begun
             if progress is not None:
@@ -148,7 +157,8 @@ def build_index(
 class Run:
     """One run over one index: makes tasks from items, publishes what comes of them."""
 
-    def __init__(self, index: Path, aside: Path, shard: Shard, options: Options) -> None:
+    def __init__(self, index: Path, aside: Path, shard: Shard, options: Options, remote: str | None = None) -> None:
+        self._remote = remote
         self._index, self._aside, self._shard, self._options = index, aside, shard, options
         self._finals: dict[int, Path] = {}
         self._taken = {path.name for path in part_paths(index)}
@@ -220,8 +230,15 @@ class Run:
             places=places,
         )
 
-    def outcomes(self, tasks: Iterator[Task], workers: int | None) -> Iterator[tuple[Task, Outcome]]:
+    def outcomes(
+        self, tasks: Iterator[Task], workers: int | None, engine: str = "local"
+    ) -> Iterator[tuple[Task, Outcome]]:
         """Do the tasks."""
+        if engine == "ray":
+            from vidprep.indexes.ray_engine import map_units
+
+            yield from map_units(tasks)
+            return
         if workers == 0:
             yield from ((task, index_batch(task)) for task in tasks)
             return
@@ -236,8 +253,13 @@ class Run:
         task, outcome = done
         if outcome.problem is not None:
             raise OSError(outcome.problem)
-        publish(Path(task.aside), self._finals.pop(task.unit))
+        self._publish(Path(task.aside), self._finals.pop(task.unit))
         self._count(task, outcome)
+
+    def _publish(self, aside: Path, final: Path) -> None:
+        if self._remote is not None:
+            upload(self._remote, aside, final.name)
+        publish(aside, final)
 
     def _count(self, task: Task, outcome: Outcome) -> None:
         summary = self.summary
@@ -259,7 +281,7 @@ class Run:
             name = self._name(0)
             with PartWriter(self._aside / name):
                 pass
-            publish(self._aside / name, self._index / name)
+            self._publish(self._aside / name, self._index / name)
 
 
 def _is_gone(item: Item) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,11 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from vidprep.indexes.rows import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["CLIP_SCHEMA", "flat", "write_batches", "write_table"]
+__all__ = ["CLIP_SCHEMA", "flat", "write_batches", "write_table", "written_aside"]
 
 #: Clips are written in groups of so many rows: memory stays flat.
 GROUP = 10_000
@@ -42,7 +45,7 @@ def write_batches(path: str, schema: pa.Schema, rows: Iterable[dict[str, Any]], 
     Args:
         path: file to write.
         schema: columns.
-        rows: one dict a row.
+        rows: one dict a row; "video" may be a name that is not UTF-8.
         form: "parquet" or "csv"; in CSV lists and other nested values are JSON.
 
     Returns:
@@ -51,19 +54,29 @@ def write_batches(path: str, schema: pa.Schema, rows: Iterable[dict[str, Any]], 
     target = flat(schema.empty_table()).schema if form == "csv" else schema
     opener: Callable[..., AbstractContextManager[_Writer]]
     opener = pa.csv.CSVWriter if form == "csv" else pa.parquet.ParquetWriter
-    count, partial = 0, f"{path}.partial"
-    with opener(partial, target) as writer:
+    count = 0
+    with written_aside(path) as partial, opener(partial, target) as writer:
         for table in _tables(schema, rows):
             writer.write_table(flat(table) if form == "csv" else table)
             count += len(table)
-    Path(partial).replace(path)
     return count
+
+
+@contextmanager
+def written_aside(path: str) -> Iterator[str]:
+    """The name under which to write a file: renamed when the block ends, removed when it fails."""
+    partial = Path(f"{path}.partial")
+    try:
+        yield str(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _tables(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Iterator[pa.Table]:
     rest = iter(rows)
     while group := list(islice(rest, GROUP)):
-        yield pa.Table.from_pylist(group, schema=schema)
+        yield pa.Table.from_pylist([row | {"video": text_of(row["video"])} for row in group], schema=schema)
 
 
 def flat(table: pa.Table) -> pa.Table:
@@ -84,10 +97,9 @@ def flat(table: pa.Table) -> pa.Table:
 
 def write_table(path: str, table: pa.Table, form: str) -> int:
     """Write a table as one file; see `write_batches`."""
-    partial = f"{path}.partial"
-    if form == "csv":
-        pa.csv.write_csv(flat(table), partial)
-    else:
-        pa.parquet.write_table(table, partial)
-    Path(partial).replace(path)
+    with written_aside(path) as partial:
+        if form == "csv":
+            pa.csv.write_csv(flat(table), partial)
+        else:
+            pa.parquet.write_table(table, partial)
     return len(table)

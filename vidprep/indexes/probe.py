@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 OBJECT_READ_BYTES = 64 << 10
 
 
-def probe(uri: str, *, verify_keys: bool = False, checksums: bool = False, identity: Identity | None = None) -> Video:
+def probe(
+    uri: str,
+    *,
+    verify_keys: bool = False,
+    checksums: bool = False,
+    identity: Identity | None = None,
+    source: Source | None = None,
+) -> Video:
     """Everything an index says of one file, without an index.
 
     Args:
@@ -30,13 +37,16 @@ def probe(uri: str, *, verify_keys: bool = False, checksums: bool = False, ident
         verify_keys: check key flags against the heads of all samples, not only where the tables give reason to doubt.
         checksums: add the CRC-32 of each sample's bytes; reads the whole track.
         identity: what a listing already said of it; spares a look-up in a tar or an object store.
+        source: its bytes, where they are open already; left open.
 
     Raises:
         MediaError: it cannot be read; `uri`, `reason`, `offset` and `message` say what and why.
     """
     try:
-        with open_source(uri, identity) as source:
+        if source is not None:
             return _probe_source(uri, source, verify_keys=verify_keys, checksums=checksums)
+        with open_source(uri, identity) as opened:
+            return _probe_source(uri, opened, verify_keys=verify_keys, checksums=checksums)
     except MediaError as error:
         raise error.with_uri(uri) from error.__cause__
     except MemoryError as error:
@@ -73,11 +83,13 @@ def probe_row(
     verify_keys: bool = False,
     checksums: bool = False,
     identity: Identity | None = None,
+    source: Source | None = None,
 ) -> Row:
     """The index row of one file, by column name; a file that cannot be read gives an error row, never an exception."""
     path = uri if path is None else path
     try:
-        return video_row(probe(uri, verify_keys=verify_keys, checksums=checksums, identity=identity), path)
+        video = probe(uri, verify_keys=verify_keys, checksums=checksums, identity=identity, source=source)
+        return video_row(video, path)
     except MediaError as error:
         return error_row(uri, path, error, identity)
     except MemoryError:

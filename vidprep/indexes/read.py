@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import os
+import zlib
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -18,15 +19,18 @@ from pyarrow import dataset
 
 from vidprep.errors import IndexFormatError
 from vidprep.indexes.cache import FRAMES_AT, ensure_cache
+from vidprep.indexes.failed import read_failed
 from vidprep.indexes.frames import unpack
+from vidprep.indexes.mirror import bring_up, mirror_folder
 from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
 from vidprep.records import Identity, Timeline
+from vidprep.sources.open import is_remote
 from vidprep.timebase import parse_time_base
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -44,7 +48,7 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
     The first opening on a host derives the memory-mapped cache from the parts; later ones, from any process, map it.
 
     Args:
-        path: the folder that `build_index` wrote.
+        path: the folder that `build_index` wrote; `s3://...` and `gs://...` are copied to local disk first.
         cache_dir: where the cache lies; by default `PATH.vidprep/cache`, or the user's cache folder where that
             cannot be written.
 
@@ -52,11 +56,16 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
         IndexFormatError: no parts there, a newer schema, or missing columns.
         OSError: the parts cannot be read, or the cache can be written nowhere.
     """
-    return Index(_open_store(os.path.realpath(path), None if cache_dir is None else os.path.realpath(cache_dir)))
+    where = os.fspath(path)
+    where = where if is_remote(where) else os.path.realpath(where)
+    return Index(_open_store(where, None if cache_dir is None else os.path.realpath(cache_dir)))
 
 
 def _open_store(path: str, cache_dir: str | None) -> Store:
     index = Path(path)
+    if is_remote(path):
+        index = mirror_folder(path, Path(cache_dir) if cache_dir else None)
+        bring_up(path, index)
     parts = [index] if index.is_file() else part_paths(index)
     if not parts:
         what = "holds no *.parquet parts" if index.is_dir() else "no such index"
@@ -253,7 +262,7 @@ class Index:
         """Changes whenever the order or the content of the videos does; the same on every host."""
         if not self._filters:
             return self._store.fingerprint
-        text = repr((self._store.fingerprint, [str(expression) for expression in self._filters]))
+        text = repr((self._store.fingerprint, [_text(expression) for expression in self._filters]))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def where(self, expression: pc.Expression | None = None, **conditions: Any) -> Index:
@@ -275,9 +284,23 @@ class Index:
         """The view that is left by expressions and conditions."""
         keep = np.ones(len(self._store), bool)
         for term in terms:
-            keep &= term.mask(self._store) if isinstance(term, Condition) else self._store.mask(term)
+            keep &= term.mask(self._store) if isinstance(term, Condition | Without) else self._store.mask(term)
         rows = np.flatnonzero(keep) if self._rows is None else self._rows[keep[self._rows]]
         return Index(self._store, rows, (*self._filters, *terms))
+
+    def without(self, failures: str | os.PathLike[str] | Iterable[str]) -> Index:
+        """The videos that are not known to be bad.
+
+        Args:
+            failures: what `ClipLoader.write_failures` wrote (a file, or a folder of them), or uris. A ledger's clips
+                that a policy refused do not count.
+
+        Raises:
+            IndexFormatError: no ledger there.
+        """
+        is_path = isinstance(failures, (str, os.PathLike))
+        uris = read_failed(failures) if is_path else frozenset(failures)  # type: ignore[arg-type]  # as is_path says
+        return self.narrowed([Without(uris)])
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One value for each video; null is NaN in numbers, None in text."""
@@ -329,6 +352,34 @@ def _condition(name: str, value: Any) -> Condition:
     many = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     null = [None] if None in many else []
     return Condition(_check_name(name), "in", (*null, *sorted(one for one in many if one is not None)))
+
+
+class Without:
+    """The filter that leaves videos out by name."""
+
+    def __init__(self, uris: frozenset[str]) -> None:
+        self.uris = uris
+
+    def __str__(self) -> str:
+        names = b"\0".join(sorted(os.fsencode(uri) for uri in self.uris))
+        return f"without {hashlib.blake2b(names, digest_size=16).hexdigest()}"
+
+    def mask(self, store: Store) -> npt.NDArray[np.bool_]:
+        """Bool per row of the store: the video is not named."""
+        shown = [os.fsencode(uri).decode("utf-8", "backslashreplace") for uri in sorted(self.uris)]
+        keep = np.ones(len(store), bool)
+        for row in np.flatnonzero(_mask(pc.is_in(store.array("uri"), pa.array(shown, pa.string())))).tolist():
+            keep[row] = VideoRow(store, row).uri not in self.uris  # what is shown alike may differ in its bytes
+        return keep
+
+
+def _text(expression: Any) -> str:
+    """The filter in words that differ where filters do."""
+    text = str(expression)
+    if isinstance(expression, Condition | Without) or "..." not in text:
+        return text
+    serialised: pa.Buffer = expression.__reduce__()[1][0]  # pyarrow's words leave out the middle
+    return f"{text} {zlib.crc32(serialised)}"
 
 
 def _check_name(name: str) -> str:

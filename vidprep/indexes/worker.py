@@ -24,14 +24,17 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from vidprep.errors import LimitError, MediaError, Reason, SourceError
+from vidprep.indexes.ahead import rows_ahead
 from vidprep.indexes.probe import probe_row
 from vidprep.indexes.rows import Row, error_row
 from vidprep.indexes.schema import arrow_schema
 from vidprep.indexes.write import PartWriter, rows_to_table
+from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from vidprep.sources import Source
     from vidprep.sources.listing import Item
 
 #: position in the batch (−1: none), monotonic seconds at which it was begun
@@ -115,18 +118,43 @@ def index_batch(task: Task, beat: Callable[[int], None] = _no_beat) -> Outcome:
 
 
 def _rows(task: Task, beat: Callable[[int], None], outcome: Outcome) -> Iterator[Row]:
-    ceiling = 0
-    for position, item in enumerate(task.items):
-        if position % _CEILING_FILES == 0:
-            ceiling = address_space_bytes() + task.options.memory_bytes
+    ceiling = Ceiling(task.options.memory_bytes)
+
+    def row_of(position: int, item: Item, source: Source | MediaError | None = None) -> Row:
         beat(position)
-        row = _row(item, task.known.get(position) or item.error, task.options, ceiling)
+        error = source if isinstance(source, MediaError) else task.known.get(position) or item.error
+        opened = None if isinstance(source, MediaError) else source
+        row = _row(item, error, task.options, ceiling.next(), opened)
         beat(IDLE)
+        return row
+
+    items = enumerate(task.items)
+    if any(is_remote(item.uri) for item in task.items):
+        rows = rows_ahead(items, row_of, task.options.timeout_seconds)
+    else:
+        rows = (row_of(position, item) for position, item in items)
+    for row in rows:
         outcome.count(row)
         yield row
 
 
-def _row(item: Item, error: MediaError | None, options: Options, ceiling: int) -> Row:
+class Ceiling:
+    """How far the address space may grow: looked up anew now and then, as looking takes longer than a small file."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._files = 0
+        self._ceiling = 0
+
+    def next(self) -> int:
+        """For one more file."""
+        if self._files % _CEILING_FILES == 0:
+            self._ceiling = address_space_bytes() + self._memory_bytes
+        self._files += 1
+        return self._ceiling
+
+
+def _row(item: Item, error: MediaError | None, options: Options, ceiling: int, source: Source | None) -> Row:
     if error is not None:
         return error_row(item.uri, item.path, error, item.identity)
     try:
@@ -137,6 +165,7 @@ def _row(item: Item, error: MediaError | None, options: Options, ceiling: int) -
                 identity=item.identity,
                 verify_keys=options.verify_keys,
                 checksums=options.checksums,
+                source=source,
             )
     except LimitError as late:  # the alarm rang between the file's end and its being switched off
         return error_row(item.uri, item.path, late, item.identity)

@@ -12,12 +12,14 @@ from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, check_output, converted, to_device
 from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
+from vidprep.loaders.progress import ProgressBar
 from vidprep.loaders.readahead import Background, ordered
 from vidprep.loaders.state import checked_state, to_state
 from vidprep.loaders.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
     from types import TracebackType
 
     from vidprep.loaders.engines import Engine
@@ -57,6 +59,9 @@ class ClipLoader:
             up with clips from the beginning of the epoch, `is_valid` False, so that all ranks get as many.
         prefetch: finished batches that wait for the consumer.
         threads: threads that read, cut and decode; None = a number that suits engine and machine.
+        colour_default: matrix of pictures that are not tagged: "bt601" (None too), "bt709", "bt2020"; for engines that
+            are given by name.
+        progress: show batches, rate and waiting on stderr, on rank 0.
 
     Raises:
         MissingDependencyError: DALI, or what engine or output need, is not installed.
@@ -83,24 +88,34 @@ class ClipLoader:
         drop_last: bool = False,
         prefetch: int = 2,
         threads: int | None = None,
+        colour_default: str | None = None,
+        progress: bool = False,
     ) -> None:
         if on_error not in POLICIES:
             raise ValueError(f"on_error={on_error!r} is none of {', '.join(POLICIES)}")
         if output not in OUTPUTS:
             raise ValueError(f"output={output!r} is none of {', '.join(OUTPUTS)}")
+        for name, value, least in (
+            ("threads", threads, 1),
+            ("max_failures", max_failures, 0),
+            ("prefetch", prefetch, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name}={value}: expected at least {least}")
         device_ordinal(device)
         check_output(output, device)
         self._rank, self._world_size = ranks.resolve(rank, world_size)
         self._batch_size, self._drop_last = batch_size, drop_last
         self._plan, self._device, self._size, self._output = plan, device, size, output
         next(self._batches(0))  # a plan without a batch is an error now
-        self._prefetch = max(prefetch, 1)
+        self._prefetch = prefetch
         self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
-        self._engine = choose_engine(engine, device)
+        self._engine = choose_engine(engine, device, colour_default=colour_default)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._pipeline = ClipPipeline(batch_size=batch_size, device=device, options=self._options)
         self._statistics = Statistics()
+        self._shows_progress = progress and self._rank == 0
         self._epoch, self._position, self._next_epoch = 0, 0, 0
         self._running: Background[Placed] | None = None
         self._closed = False
@@ -171,6 +186,19 @@ class ClipLoader:
             failures=len(self.failures),
         )
 
+    def write_failures(self, path: str | PathLike[str]) -> int:
+        """Write this rank's failures so far as Parquet; `open_index(...).without(path)` leaves those videos out.
+
+        Args:
+            path: one file for each rank; `without` takes a folder of them.
+
+        Returns:
+            number of failures.
+        """
+        from vidprep.indexes.failed import write_failures
+
+        return write_failures(self.failures.rows(), path)
+
     def close(self) -> None:
         """Stop threads, free decoders and GPU memory; twice is harmless."""
         self._closed = True
@@ -209,6 +237,7 @@ class ClipLoader:
 
     def _consume(self, running: Background[Placed]) -> Iterator[ClipBatch]:
         """Hand out finished batches; the position moves with each, before the consumer has it."""
+        bar = self._bar()
         try:
             while (placed := self._wait(running)) is not None:
                 end, clips, frames = placed
@@ -216,11 +245,18 @@ class ClipLoader:
                 self.failures.add(failure for clip in clips for failure in clip.failures)
                 batch = assemble(clips, converted(frames, self._output))
                 self._position = end
+                bar.step()
                 yield batch
             self._position = self._plan.num_positions
-            self.failures.check(ranks.total(len(self.failures)))
+            if self.failures.is_limited:
+                self.failures.check(ranks.total(len(self.failures), self._world_size))
         finally:
+            bar.close()
             running.close()
+
+    def _bar(self) -> ProgressBar:
+        total = self._num_batches(self._position)
+        return ProgressBar(f"epoch {self._epoch}", total, self.stats, is_shown=self._shows_progress)
 
     def _wait(self, running: Background[Placed]) -> Placed | None:
         began = time.perf_counter()
@@ -240,6 +276,7 @@ class ClipLoader:
         try:
             for batch in self._batches(position):
                 loaded = [next(clips) for _ in batch.positions]
+                self._statistics.add_waiting(-len(loaded))
                 yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
         finally:
             clips.close()
@@ -249,6 +286,7 @@ class ClipLoader:
         began = time.perf_counter()
         clip = self._source.load(epoch, position)
         self._statistics.add_seconds("read and decode", time.perf_counter() - began)
+        self._statistics.add_waiting(1)
         return clip.as_filler() if repeats else clip
 
     def _finished(self, clips: Sequence[LoadedClip]) -> Any:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.nal_pictures import hevc_sets
 from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders.references import first_gap
 from vidprep.records import SampleFlag
@@ -401,7 +403,7 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _RangeReader | _DemuxReader) -> Cut:
     flags = video.table.flags[plan.rows]
     leading = _leading_rows(video.table, plan)
-    skip = _unneeded(video.info, plan, flags, payloads) | (video.table.size[plan.rows] == 0)
+    skip = _unneeded(video.info, plan, payloads) | (video.table.size[plan.rows] == 0)
     if video.info.codec in LEADING_ARE_UNREFERENCED:
         skip |= np.isin(plan.rows, leading)
     kept = plan.rows[~skip]
@@ -426,17 +428,18 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: list[bytes], reader: _
     )
 
 
-def _unneeded(
-    info: StreamInfo, plan: CutPlan, flags: npt.NDArray[np.uint8], payloads: list[bytes]
-) -> npt.NDArray[np.bool_]:
-    """bool[p]: rows that no other picture refers to and that nobody wants."""
+def _unneeded(info: StreamInfo, plan: CutPlan, payloads: list[bytes]) -> npt.NDArray[np.bool_]:
+    """bool[p]: rows that no other picture refers to and that nobody wants.
+
+    The samples alone say so. Tables lie: FFmpeg's libsvtav1 marks temporal units as disposable whose last frame is,
+    though a frame hidden before it is what the next units show.
+    """
     candidate = np.ones(len(plan.rows), bool)
     candidate[np.searchsorted(plan.rows, plan.frame_rows)] = False
     candidate[np.searchsorted(plan.rows, plan.segments[:, 0])] = False
-    known = (flags & SampleFlag.DISPOSABLE) != 0
-    unneeded: npt.NDArray[np.bool_] = candidate & known
+    unneeded = np.zeros(len(plan.rows), bool)
     unreferenced = _unreferenced_test(info)
-    for place in np.flatnonzero(candidate & ~known).tolist():
+    for place in np.flatnonzero(candidate).tolist():
         unneeded[place] = unreferenced(payloads[place])
     return unneeded
 
@@ -445,8 +448,15 @@ def _unreferenced_test(info: StreamInfo) -> Callable[[bytes], bool]:
     """A function that tells whether no other picture refers to that of a sample.
 
     Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
-    7.4.1). With fields a sample may be half a wanted frame.
+    7.4.1). With fields a sample may be half a wanted frame. HEVC says so in the first two bytes (ITU-T H.265, 7.4.2.2)
+    where all its sequences have the same number of sub-layers. VP9 never does: `sample_facts` says why.
     """
+    if info.codec == "vp9":
+        return lambda _: False
+    if info.codec == "hevc" and info.nal_length_size == 4:
+        sub_layers = set(hevc_sets(info.codec_config).max_sub_layers.values())
+        if len(sub_layers) == 1:
+            return partial(_is_unreferenced_hevc, sub_layers=sub_layers.pop())
     if info.codec == "h264" and info.nal_length_size == 4 and info.interlaced is False:
         return _is_unreferenced_h264
     return lambda payload: sample_facts(info, payload).disposable is True
@@ -461,6 +471,19 @@ def _is_unreferenced_h264(payload: bytes) -> bool:
             return False
         if 1 <= header & 0x1F <= 5:
             return header & 0x60 == 0
+        at += int.from_bytes(payload[at - 4 : at], "big") + 4
+    return False
+
+
+def _is_unreferenced_hevc(payload: bytes, *, sub_layers: int) -> bool:
+    """As of H.264: an even type up to 14, in the highest sub-layer; parameter sets are types 32 to 34."""
+    at = 4
+    while at + 2 < len(payload):
+        kind, layer = payload[at] >> 1 & 0x3F, (payload[at] & 1) << 5 | payload[at + 1] >> 3
+        if layer == 0 and 32 <= kind <= 34:
+            return False
+        if layer == 0 and kind < 32:
+            return kind <= 14 and kind % 2 == 0 and payload[at + 1] & 7 == sub_layers
         at += int.from_bytes(payload[at - 4 : at], "big") + 4
     return False
 

@@ -6,7 +6,7 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from vidprep.errors import DecodeError, MediaError, VidprepError
+from vidprep.errors import DecodeError, MediaError, TooManyFailuresError, VidprepError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,10 +54,6 @@ def _reason(error: VidprepError) -> str:
     return "decode" if isinstance(error, DecodeError) else "sampling"
 
 
-class TooManyFailuresError(VidprepError, RuntimeError):
-    """More clips failed than `max_failures` allows; the message names the last and counts by reason."""
-
-
 class FailureLedger:
     """Failures in the order in which their places were consumed; safe to read from any thread.
 
@@ -85,6 +81,11 @@ class FailureLedger:
         with self._lock:
             self._entries.extend(failures)
         self.check(len(self))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._max is not None
 
     def check(self, count: int) -> None:
         """Raise TooManyFailuresError if `count`, of this rank or of all, is over the limit."""

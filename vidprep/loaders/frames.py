@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,9 +79,13 @@ def as_video(video: VideoLike | str | os.PathLike[str]) -> VideoLike:
 
 
 def frame_indices(frames: Sequence[int] | IntArray, video: VideoLike) -> IntArray:
-    """int64 indices from 0. Raises DecodeError for one that does not exist."""
+    """int64 indices from 0. Raises DecodeError for one that does not exist, TypeError for one that is no integer."""
     num_frames = video.table.num_frames
-    asked = np.asarray(frames, dtype=np.int64).reshape(-1)
+    integers = [operator.index(frame) for frame in np.asarray(frames, dtype=object).reshape(-1)]  # 1.5 is not cut to 1
+    beyond = [frame for frame in integers if not -(1 << 63) <= frame < 1 << 63]
+    if beyond:
+        raise DecodeError(f"the video has {num_frames} frames", uri=video.uri, frame_index=beyond[0])
+    asked = np.array(integers, dtype=np.int64)
     indices = np.where(asked < 0, asked + num_frames, asked)
     outside = np.flatnonzero((indices < 0) | (indices >= num_frames))
     if len(outside):
@@ -97,6 +102,7 @@ def make_engine(
 
     Raises:
         ValueError: an unknown name, or a size with an engine that does not resize.
+        DecodeError: nvdec without a GPU.
         MissingDependencyError: what the engine needs is not installed.
     """
     device = "cuda:0" if Path("/dev/nvidia0").exists() else "cpu"
@@ -104,6 +110,8 @@ def make_engine(
         from vidprep.loaders.engines.cpu import CpuEngine
 
         return closing(CpuEngine(size=size, colour_default=colour_default))
+    if name == "nvdec" and device == "cpu":
+        raise DecodeError("no NVIDIA GPU is here; take engine cpu")
     if size:
         raise ValueError(f"engine {name!r} does not resize; leave out the size, or take engine cpu")
     from vidprep.loaders.engines.choose import choose_engine

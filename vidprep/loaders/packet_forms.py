@@ -37,7 +37,21 @@ def annexb(data: bytes, length_size: int) -> bytes:
         return data
     if int.from_bytes(data[:length_size], "big") == len(data) - length_size > 0:  # one unit, as most samples are
         return START_CODE + data[length_size:]
+    if length_size == len(START_CODE):
+        return _annexb_in_place(bytearray(data))
     return b"".join(part for unit in nal_units(memoryview(data), length_size) for part in (START_CODE, unit))
+
+
+def _annexb_in_place(data: bytearray) -> bytes:
+    """Four-byte lengths overwritten: pictures of many slices have many."""
+    at, end = 0, len(data)
+    while at < end:
+        unit = int.from_bytes(data[at : at + 4], "big")
+        data[at : at + 4] = START_CODE
+        at += 4 + unit
+    if at > end:
+        raise ValueError(f"a NAL unit runs {at - end} bytes past the end of its sample")
+    return bytes(data)
 
 
 def nal_units(data: Data, length_size: int) -> Iterator[Data]:

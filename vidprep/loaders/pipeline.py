@@ -83,7 +83,7 @@ class ClipPipeline:
                 batch=True,
                 no_copy=True,
             )
-            self._pipe.set_outputs(_graph(dali, clips, options))
+            self._pipe.set_outputs(shaped(dali, clips, options))
         self._pipe.build()
 
     def run(self, clips: Sequence[Any]) -> Any:
@@ -130,7 +130,8 @@ def device_ordinal(device: str) -> int | None:
     return int(ordinal or 0)
 
 
-def _graph(dali: Any, clips: Any, options: GraphOptions) -> Any:
+def shaped(dali: Any, clips: Any, options: GraphOptions) -> Any:
+    """The DataNode of finished clips from that of decoded ones (FHWC uint8)."""
     fn = dali.fn
     if options.size is None:
         clips = fn.copy(clips)  # an output must not lie in the memory that is lent for the input

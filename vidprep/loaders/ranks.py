@@ -16,10 +16,14 @@ def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return (distributed.get_rank(), distributed.get_world_size()) if distributed else (0, 1)
 
 
-def total(count: int) -> int:
-    """The sum of a count over all ranks; must be called by all of them."""
+def total(count: int, world_size: int) -> int:
+    """The sum of a count over all ranks; must be called by all of them.
+
+    The count itself where torch.distributed does not run, or has another number of ranks than the loader: then not all
+    of its processes take part, and waiting for them would be for ever.
+    """
     distributed = _initialised()
-    if distributed is None:
+    if distributed is None or distributed.get_world_size() != world_size:
         return count
     counts: list[int] = [0] * distributed.get_world_size()
     distributed.all_gather_object(counts, count)

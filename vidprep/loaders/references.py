@@ -7,9 +7,10 @@ reference picture, unless the stream allows gaps.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from vidprep.containers.bits import BitReader, OutOfBitsError, rbsp
+from vidprep.containers.bits import OutOfBitsError, rbsp
 from vidprep.containers.parameter_sets import H264Sps, parse_h264_sps
 from vidprep.loaders.packet_forms import nal_length_size, parameter_set_units
 
@@ -65,10 +66,15 @@ def _sequence_parameters(info: StreamInfo, packets: Sequence[Packet]) -> H264Sps
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
         units = parameter_set_units(info, packets[0].data) if packets else []
-        found = [parse_h264_sps(unit) for unit in units if unit[0] & 0x1F == SPS]
+        found = [_parsed(unit) for unit in units if unit[0] & 0x1F == SPS]
     except (OutOfBitsError, ValueError):
         return None
     return found[0] if len(set(map(_rules, found))) == 1 else None
+
+
+@lru_cache(maxsize=256)
+def _parsed(unit: bytes) -> H264Sps:
+    return parse_h264_sps(unit)
 
 
 def _rules(sps: H264Sps) -> tuple[int, int, int]:
@@ -100,19 +106,21 @@ def _unit_starts(sample: bytes, length_size: int) -> Iterator[int]:
 
 def _agrees(unit: bytes, sps: H264Sps) -> bool:
     try:
-        return _rules(parse_h264_sps(unit)) == _rules(sps)
+        return _rules(_parsed(unit)) == _rules(sps)
     except OutOfBitsError:
         return False
 
 
 def _frame_num(head: bytes, sps: H264Sps) -> int | None:
-    """first_mb_in_slice, slice_type, pic_parameter_set_id, colour_plane_id, frame_num (clause 7.3.3)."""
-    bits = BitReader(head)
-    try:
-        bits.ue()
-        bits.ue()
-        bits.ue()
-        bits.skip(2 * sps.separate_planes)
-        return bits.u(sps.frame_num_bits)
-    except OutOfBitsError:
-        return None
+    """first_mb_in_slice, slice_type, pic_parameter_set_id, colour_plane_id, frame_num (clause 7.3.3).
+
+    Called for every sample: three Exp-Golomb codes (clause 9.1) are passed over in bare arithmetic.
+    """
+    value, left = int.from_bytes(head, "big"), 8 * len(head)
+    for _ in range(3):
+        zeros = left - (value & ((1 << left) - 1)).bit_length()
+        left -= 2 * zeros + 1
+        if left < 0 or zeros > 32:
+            return None
+    left -= 2 * sps.separate_planes + sps.frame_num_bits
+    return None if left < 0 else value >> left & ((1 << sps.frame_num_bits) - 1)

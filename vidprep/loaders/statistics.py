@@ -23,10 +23,12 @@ class Statistics:
         self._clips = self._frames = self._pictures = self._bytes = 0
         self._seconds = {"read and decode": 0.0, "graph": 0.0, "wait": 0.0}
         self._started: float | None = None
+        self._waiting = 0
 
     def start(self) -> None:
-        """The clock runs from the first batch that is asked for."""
+        """The clock runs from the first batch that is asked for; nothing is in flight."""
         with self._lock:
+            self._waiting = 0
             self._started = self._started or time.perf_counter()
 
     def add_clips(self, clips: Sequence[LoadedClip]) -> None:
@@ -36,6 +38,11 @@ class Statistics:
             self._frames += sum(len(clip.spec) for clip in clips if not clip.is_missing)
             self._pictures += sum(clip.num_pictures for clip in clips)
             self._bytes += sum(clip.num_bytes_read for clip in clips)
+
+    def add_waiting(self, clips: int) -> None:
+        """Add to the number of decoded clips that wait for their batch."""
+        with self._lock:
+            self._waiting += clips
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         """Add to the time of a stage: "read and decode" (over all threads), "graph", "wait" (of the consumer)."""
@@ -62,6 +69,7 @@ class Statistics:
                 "reading_share": reading,
                 "graph_share": graph,
                 "batches_waiting": batches_waiting,
+                "clips_waiting": self._waiting,
                 "fallbacks": fallbacks,
                 "failures": failures,
                 "bottleneck": bottleneck(waited, reading, graph, threads),

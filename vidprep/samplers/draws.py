@@ -127,8 +127,21 @@ class Draw:
     def below_each(self, bounds: IntArray) -> IntArray:
         """int64[F]: uniform in [0, bounds), a number for each frame (lanes 1, 2, ...)."""
         if len(bounds) <= SHORT:
-            return np.array([self.below(bound, lane) for lane, bound in enumerate(bounds.tolist(), 1)], np.int64)
+            return np.array(_below_few(self.state, bounds.tolist()), np.int64)
         return below_each(np.array([self.state], np.uint64), np.arange(1, bounds.shape[-1] + 1), bounds)
+
+
+def _below_few(state: int, bounds: list[int]) -> list[int]:
+    """`Draw.below` of each bound, lanes 1, 2, ...; `word` written out, as calls would take most of the time."""
+    base = (state + GAMMA) & MASK
+    drawn = []
+    for lane, bound in enumerate(bounds, 1):
+        z = base ^ lane
+        z = ((z ^ (z >> 30)) * MIX_1) & MASK
+        z = ((z ^ (z >> 27)) * MIX_2) & MASK
+        product = (z ^ (z >> 31)) * bound
+        drawn.append(product >> 64 if product & MASK >= bound else Draw(state).below(bound, lane))
+    return drawn
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vidprep.records import Timeline
 
-__all__ = ["Draws", "IndexPolicy", "Number", "positive", "steps"]
+__all__ = ["Draws", "IndexPolicy", "Number", "all_seconds", "positive", "steps"]
 
 #: One number, or an int64[V, 1] of them: the formulas below use only operators that serve both.
 Number = int | IntArray
@@ -123,7 +123,7 @@ class IndexPolicy(Policy):
     def _specs(
         self, timelines: Sequence[Timeline], windows: IntArray, places: IntArray, index: IntArray, is_padding: BoolArray
     ) -> list[DecodeSpec]:
-        seconds = _all_seconds(timelines, index)
+        seconds = all_seconds(timelines, index)
         spans = self._spans(timelines, windows, places, index, is_padding)
         fill = self.fill_value
         return [
@@ -155,7 +155,7 @@ def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | No
     return windows if bool(((low >= 0) & (low < high) & (high <= counts)).all()) else None
 
 
-def _all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
+def all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
     """float64[V, F]: presentation times, by the arithmetic of `vidprep.timebase.to_seconds`; nan for index -1."""
     ticks = np.empty(index.shape, np.int64)
     for row, frames, timeline in zip(ticks, index, timelines, strict=True):

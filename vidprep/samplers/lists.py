@@ -13,14 +13,18 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
-from vidprep.samplers.draws import Draw
-from vidprep.samplers.indexed import Draws, IndexPolicy, Number, positive, steps
+from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
+from vidprep.samplers.indexed import Draws, IndexPolicy, Number, all_seconds, positive, steps
+from vidprep.samplers.many import are_whole
 from vidprep.samplers.padding import resolve
-from vidprep.samplers.policy import Places, Policy
+from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
+from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vidprep.records import Timeline
     from vidprep.samplers.spec import BoolArray
     from vidprep.timebase import IntArray
@@ -251,6 +255,32 @@ class Keyframes(Policy):
         keys = _keys(timeline, low, high)
         numbers, is_padding = resolve(places.frames, 0, len(keys), self.pad)
         return np.where(numbers < 0, -1, keys[numbers]), is_padding, bool(is_padding.any())
+
+    def choose_many(
+        self,
+        timelines: Sequence[Timeline],
+        keys: Sequence[Key] | IntArray,
+        within: Sequence[Within | None] | None = None,
+        clips: Sequence[int] | None = None,
+    ) -> list[DecodeSpec]:
+        """As `Policy.choose_many`; clips of fixed length from whole videos are picked all at once."""
+        special = self.frames is None or self.snap or self.compat or self.pad in ("none", "drop", "error")
+        if special or not are_whole(within) or (clips is not None and np.any(clips)) or not len(timelines):
+            return super().choose_many(timelines, keys, within, clips)
+        lists = [timeline.keyframes for timeline in timelines]
+        if not all(len(row) and row[0] >= 0 and row[-1] < len(t.pts) for row, t in zip(lists, timelines, strict=True)):
+            return super().choose_many(timelines, keys, within, clips)
+        counts = np.fromiter(map(len, lists), np.int64, len(lists))[:, None]
+        draws = ManyDraws(states_of(key_table(keys), np.zeros(len(lists), np.int64))[:, None])
+        places = self._inner._relative(counts, 0, draws)  # noqa: SLF001  # a policy of our own making
+        numbers, is_padding = resolve(np.broadcast_to(places, (len(lists), places.shape[1])), 0, counts, self.pad)
+        index = np.stack([row[at] for row, at in zip(lists, numbers, strict=True)])
+        index[numbers < 0] = -1
+        rows = zip(index, all_seconds(timelines, index), is_padding, strict=True)
+        return [
+            DecodeSpec(frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=self.fill_value)
+            for frames, times, mask in rows
+        ]
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
         first, end = timeline.keyframes.searchsorted((low, high)).tolist()

@@ -5,19 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
-from vidprep.samplers.policy import Places, Policy
+from vidprep.samplers.draws import ManyDraws, key_table, states_of
+from vidprep.samplers.indexed import all_seconds
+from vidprep.samplers.many import Clocks, are_whole, distinct
+from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT
+from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Clock, Seconds, clock_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
     from vidprep.records import Timeline
     from vidprep.samplers.draws import Draw
+    from vidprep.timebase import IntArray
 
 __all__ = ["AtRate", "solve_count"]
 
@@ -200,9 +209,12 @@ class AtRate(Policy):
             return self._start(clock)
         if self.place == "random":
             return int(clock.pts[first + draw.below(end - first)])
-        gaps, last = max(self.clips - 1, 1), end - 1 - first
-        chosen = last // 2 if self.clips == 1 else (2 * clip * last + gaps) // (2 * gaps)
-        return int(clock.pts[first + chosen])
+        return int(clock.pts[first + self._evenly(end - 1 - first, clip)])
+
+    def _evenly(self, last: Any, clip: Any) -> Any:
+        """Which of the starts 0 .. last; numbers or arrays."""
+        gaps = max(self.clips - 1, 1)
+        return last // 2 if self.clips == 1 else (2 * clip * last + gaps) // (2 * gaps)
 
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         clock = self._clock(timeline, low, high)
@@ -210,3 +222,71 @@ class AtRate(Policy):
         origin = self._origin(clock, count, fps, draw, clip)
         grid = clock.grid(origin, fps, count)
         return Places(clock.places(grid, self.mode), None, float(fps), inside=clock.holds(grid, self.mode))
+
+    def choose_many(
+        self,
+        timelines: Sequence[Timeline],
+        keys: Sequence[Key] | IntArray,
+        within: Sequence[Within | None] | None = None,
+        clips: Sequence[int] | None = None,
+    ) -> list[DecodeSpec]:
+        """As `Policy.choose_many`; clips of fixed length that lie inside whole videos are looked up all at once."""
+        numbers = np.zeros(len(timelines), np.int64) if clips is None else np.asarray(clips, dtype=np.int64)
+        found = self._lookup(timelines, keys, numbers) if self._is_plain() and are_whole(within) else None
+        if found is None:
+            return super().choose_many(timelines, keys, within, clips)
+        index, inside = found
+        blank = np.zeros(index.shape, np.bool_)
+        rows = zip(index, all_seconds(timelines, index), blank, strict=True)
+        rate = float(self._fps)
+        specs = [
+            DecodeSpec(
+                frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=self.fill_value, rate_fps=rate
+            )
+            for frames, times, mask in rows
+        ]
+        for v in np.flatnonzero(~inside).tolist():  # padded, shortened or refused
+            specs[v] = self.choose(timelines[v], tuple(keys[v]), None, int(numbers[v]))
+        return specs
+
+    def _is_plain(self) -> bool:
+        """Whether the clips start at a frame and nothing but their starts differs."""
+        fixed = self.frames is not None and self.mode == "shown" and self.place != "dense" and not self.start_seconds
+        return fixed and self.on_vfr == "time" and not self.snap and not self.compat
+
+    def _lookup(
+        self, timelines: Sequence[Timeline], keys: Sequence[Key] | IntArray, numbers: IntArray
+    ) -> tuple[IntArray, npt.NDArray[np.bool_]] | None:
+        """int64[V, F] frames, and whether the clip lies inside (else its row is all 0); None where `choose` has to look."""
+        videos, which = distinct(timelines)
+        if not videos or not ((numbers >= 0) & (numbers < self.clips)).all():
+            return None
+        try:
+            clocks = [clock_of(video, 0, len(video.pts)) for video in videos if len(video.pts)]
+        except SamplingError:  # whose turn it is, `choose` knows
+            return None
+        row = Clocks.of(clocks) if len(clocks) == len(videos) else None
+        if row is None:
+            return None
+        begins = row.ticks(which, self._first_frames(clocks, which, keys, numbers))
+        ticks = begins[:, None] + self._steps(clocks, row.apart)[which]
+        inside = ticks[:, -1] < row.lasting[which]
+        return row.shown(which[:, None], np.where(inside[:, None], ticks, 0)), inside
+
+    def _first_frames(
+        self, clocks: Sequence[Clock], which: IntArray, keys: Sequence[Key] | IntArray, numbers: IntArray
+    ) -> IntArray:
+        """int64[V]: the frame at which each clip starts."""
+        if self.place == "start":
+            return np.zeros_like(which)
+        ends = (self._legal(clock, self.frames or 1, self._fps)[1] for clock in clocks)
+        starts = np.array([max(end, 1) for end in ends], np.int64)[which]
+        if self.place == "random":
+            return ManyDraws(states_of(key_table(keys), numbers)[:, None]).below(starts[:, None])[:, 0]
+        return cast("IntArray", self._evenly(starts - 1, numbers))
+
+    def _steps(self, clocks: Sequence[Clock], most: int) -> IntArray:
+        """int64[D, F]: whole ticks from a clip's first time to each, at most `most`; starts are whole themselves."""
+        count, fps = self.frames or 1, self._fps
+        by_base = {clock.time_base: clock.grid(0, fps, count).whole() for clock in clocks}
+        return np.minimum([by_base[clock.time_base] for clock in clocks], most)

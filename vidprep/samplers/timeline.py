@@ -49,6 +49,10 @@ class Grid:
         """Numerator of the last time."""
         return self.first + (self.count - 1) * self.step
 
+    def whole(self) -> IntArray:
+        """int64[count]: the times rounded down, at most ±SAFE."""
+        return _floor_div(self.numerators(), self.den)
+
     def numerators(self, factor: int = 1) -> IntArray:
         """First + k·step, times `factor`: int64, or Python ints in an object array where int64 is too small."""
         k = np.arange(self.count)
@@ -118,7 +122,7 @@ class Clock:
             rule: "shown" (the frame on screen), "nearest" (earlier one of a tie), "after" (first at or after).
         """
         if rule == "shown":
-            inner = self.pts.searchsorted(_floor_div(grid.numerators(), grid.den), side="right") - 1
+            inner = self.pts.searchsorted(grid.whole(), side="right") - 1
         elif rule == "after":
             inner = self.pts.searchsorted(-_floor_div(-grid.numerators(), grid.den), side="left")
         else:

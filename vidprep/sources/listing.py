@@ -15,7 +15,9 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vidprep.errors import MediaError, Reason, SourceError
 from vidprep.records import Identity
@@ -24,9 +26,18 @@ from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
 from vidprep.sources.tar import list_members, member_identity, member_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+
+    from vidprep.sources.tar import Member
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
+
+#: Objects that are looked up, and tars in a store that are listed, at the same time.
+_LOOK_UPS_IN_FLIGHT = 32
 
 #: Of files that can hold moving pictures, the rarer and the mostly-audio ones too: such a file gets a row that says so.
 VIDEO_EXTENSIONS = frozenset(
@@ -80,15 +91,29 @@ def list_items(sources: Iterable[str], rules: Rules | None = None) -> Iterator[I
     rules = rules or Rules()
     for source in sources:
         if source == "-" or source.startswith("@"):
-            for entry in read_list(source.removeprefix("@"), rules.column):
-                yield from _expand_entry(entry, rules)
+            entries = read_list(source.removeprefix("@"), rules.column)
+            for entry, look_up in side_by_side(entries, _look_up, is_remote):
+                yield from _expand_entry(entry, look_up, rules)
         else:
             yield from _expand(source, rules)
 
 
-def _expand_entry(entry: str, rules: Rules) -> Iterator[Item]:
+def _look_up(entry: str) -> Identity | MediaError | None:
+    """Identity of an object; None for a folder or a member of a tar."""
+    from vidprep.sources.objects import stat_object
+
     try:
-        yield from _expand(entry, rules)
+        return None if MEMBER_MARK in entry or entry.endswith("/") else stat_object(entry)
+    except MediaError as error:
+        return error
+
+
+def _expand_entry(entry: str, look_up: Identity | MediaError | None, rules: Rules) -> Iterator[Item]:
+    if isinstance(look_up, MediaError):
+        yield Item(entry, entry, error=look_up)
+        return
+    try:
+        yield from _expand_object(entry, look_up, rules) if look_up else _expand(entry, rules)
     except MediaError as error:
         yield Item(absolute(entry), entry, error=error)
 
@@ -127,12 +152,25 @@ def _local_identity(path: str) -> Identity | None:
 
 
 def _expand_tar(uri: str, path: str, rules: Rules) -> Iterator[Item]:
+    return _members(uri, path, _directory(uri), rules)
+
+
+def _directory(uri: str, identity: Identity | None = None) -> tuple[list[Member], Identity] | MediaError:
+    """Members and identity of an archive."""
     try:
-        with open_file(uri) as archive:
-            members, identity = list_members(archive), archive.identity
+        with open_file(uri, identity) as archive:
+            return list_members(archive), archive.identity
     except MediaError as error:
-        yield Item(uri, path, error=error)
+        return error
+
+
+def _members(
+    uri: str, path: str, directory: tuple[list[Member], Identity] | MediaError, rules: Rules
+) -> Iterator[Item]:
+    if isinstance(directory, MediaError):
+        yield Item(uri, path, error=directory)
         return
+    members, identity = directory
     for member in members:
         if rules.takes(member.name.removeprefix("./")):
             yield Item(member_uri(uri, member.name), member_uri(path, member.name), member_identity(identity, member))
@@ -210,13 +248,41 @@ def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
         yield from _expand_object(source, identity, rules)
         return
     below = len(source.rstrip("/")) + 1
-    for uri, found in list_objects(source.rstrip("/")):
-        if uri.endswith(".tar") or rules.takes(uri[below:]):
-            yield from _expand_object(uri, found, rules)
+    objects = list_objects(source.rstrip("/"))
+    taken = (found for found in objects if found[0].endswith(".tar") or rules.takes(found[0][below:]))
+    directories = side_by_side(taken, lambda found: _directory(*found), lambda found: found[0].endswith(".tar"))
+    for (uri, found), directory in directories:
+        if directory is None:
+            yield Item(uri, uri, found)
+        else:
+            yield from _members(uri, uri, directory, _tar_rules(uri[below:], rules))
 
 
 def _expand_object(uri: str, identity: Identity, rules: Rules) -> Iterator[Item]:
     if uri.endswith(".tar"):
-        yield from _expand_tar(uri, uri, rules)
+        yield from _members(uri, uri, _directory(uri, identity), rules)
     else:
         yield Item(uri, uri, identity)
+
+
+def side_by_side(
+    values: Iterable[T], work: Callable[[T], R], is_slow: Callable[[T], bool]
+) -> Iterator[tuple[T, R | None]]:
+    """(value, work(value)) in order, the slow ones done by threads ahead of their turn; None for those not slow."""
+    pool: ThreadPoolExecutor | None = None
+    ahead: deque[tuple[T, Future[R] | None]] = deque()
+    try:
+        for value in values:
+            future = None
+            if is_slow(value):
+                pool = pool or ThreadPoolExecutor(_LOOK_UPS_IN_FLIGHT, thread_name_prefix="list")
+                future = pool.submit(work, value)
+            ahead.append((value, future))
+            while ahead and (len(ahead) > 2 * _LOOK_UPS_IN_FLIGHT or ahead[0][1] is None):
+                value, future = ahead.popleft()
+                yield value, None if future is None else future.result()
+        for value, future in ahead:
+            yield value, None if future is None else future.result()
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vidprep.errors import Reason, SourceError, TruncatedContainerError, UnsupportedContainerError
 from vidprep.records import Identity
-from vidprep.sources.open import MEMBER_MARK, open_file
+from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 #: No header of a sane archive needs more in one read.
 _MAX_HEADER_BYTES = 16 << 20
+
+
+#: Read at once where headers are looked for.
+_WINDOW_BYTES = 16 << 10
 
 
 class Member(NamedTuple):
@@ -86,12 +90,20 @@ def open_member(uri: str, identity: Identity | None) -> Source:
     if os.path.isfile(uri):  # noqa: PTH113 - a file whose own name holds the mark; names may be any bytes
         return open_file(uri)
     archive_uri, name = split_member_uri(uri)
-    archive = open_file(archive_uri)
+    archive = open_file(archive_uri, _archive_identity(archive_uri, identity))
     try:
         return TarMemberSource(uri, archive, _find(archive, name, identity))
     except BaseException:
         archive.close()
         raise
+
+
+def _archive_identity(archive_uri: str, identity: Identity | None) -> Identity | None:
+    """Of an archive in a store: the member's place spares a request, and the etag tells if it is another one now."""
+    if identity is None or identity.member_offset is None or not is_remote(archive_uri):
+        return None
+    end = identity.member_offset + identity.size_bytes
+    return Identity(size_bytes=end, mtime_ns=identity.mtime_ns, etag=identity.etag)
 
 
 def _find(archive: Source, name: str, identity: Identity | None) -> Member:
@@ -171,6 +183,7 @@ class _SourceFile(io.RawIOBase):
         super().__init__()
         self._source = source
         self._position = 0
+        self._held, self._start = b"", 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._source.identity.size_bytes}[whence]
@@ -183,6 +196,14 @@ class _SourceFile(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _MAX_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {size} bytes")
-        data = self._source.read_at(self._position, size)
+        data = self._window(size)
         self._position += len(data)
         return data
+
+    def _window(self, size: int) -> bytes:
+        """Small neighbours (labels beside a video) come with one read."""
+        begin = self._position - self._start
+        if begin < 0 or begin + size > len(self._held):
+            self._held = self._source.read_at(self._position, max(size, _WINDOW_BYTES))
+            self._start, begin = self._position, 0
+        return self._held[begin : begin + size]

@@ -63,6 +63,17 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
     window = Window(read_at, size_bytes)
     boxes = top_boxes(window)
     found = _find_movie(window, boxes)
+    try:
+        return _parse_movie(found, window, boxes)
+    except (NotMediaError, MalformedContainerError) as error:
+        if found.box.claimed_end <= found.box.end:
+            raise
+        message = f"the movie box is cut off: {error.message}"
+        raise TruncatedContainerError(message, offset=found.box.start) from error
+
+
+def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> ParsedVideo:
+    size_bytes = window.size_bytes
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)

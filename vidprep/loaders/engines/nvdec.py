@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -316,7 +317,7 @@ class _Session:
             pictures = self._decoded(fed) if data else []  # an empty packet would end the stream
             if len(pictures) != (_gives_picture(cut, packet) and len(data) > 0):
                 raise NvdecError(f"coded sample {packet.row} gave {len(pictures)} pictures")
-            if pictures:
+            if pictures and packet.row in wanted.rows:
                 wanted.take(packet.row, pictures[0])
         if self._decoded(self._end):
             raise NvdecError("a picture came after the last coded sample's")
@@ -342,17 +343,21 @@ class _Wanted:
     def __init__(self, cut: Cut, kind: StreamKind, device: Any) -> None:
         import torch
 
-        self._places = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
+        self.rows = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         self._num_copied = 0
         self._shape = (surface_rows(kind.height), kind.width + kind.width % 2)
         dtype = torch.uint8 if kind.bit_depth == 8 else torch.int16
         self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
+        self._stream = torch.cuda.current_stream(device).cuda_stream
+        self._address = self._surfaces.data_ptr()
+        self._surface_bytes = self._shape[0] * self._shape[1] * dtype.itemsize
 
     def take(self, row: int, frame: Any) -> None:
-        """Copy a wanted picture; pass over one that is not wanted."""
-        place = self._places.get(row)
-        if place is not None:
-            self._copy(frame, place)
+        """Copy the picture of a wanted row, on the current stream."""
+        place = self.rows[row]
+        if not self._copied_whole(frame, place):
+            self._copied_by_torch(frame, place)
+        self._num_copied += 1
 
     def complete(self) -> Any:
         """All surfaces. Raises NvdecError where one is missing."""
@@ -360,16 +365,49 @@ class _Wanted:
             raise NvdecError(f"{self._num_copied} of {len(self._surfaces)} wanted pictures came")
         return self._surfaces
 
-    def _copy(self, frame: Any, place: int) -> None:
+    def _copied_whole(self, frame: Any, place: int) -> bool:
+        """Whether one copy by the driver did it: an 8-bit surface without gaps, of the right shape."""
+        if tuple(frame.shape) != self._shape or tuple(frame.strides) != (self._shape[1], 1):
+            return False
+        if self._surfaces.dtype.itemsize != 1 or frame.framesize() != self._surface_bytes:
+            return False
+        origin = frame.GetPtrToPlane(0)
+        if self._num_copied == 0 and not self._is_where_dlpack_says(frame, origin):
+            return False
+        target = self._address + place * self._surface_bytes
+        return _copied(target, origin, self._surface_bytes, self._stream) == 0
+
+    def _is_where_dlpack_says(self, frame: Any, address: int) -> bool:
+        """Looked at once a clip: a wrong address would give wrong pixels without an error."""
+        import torch
+
+        return bool(torch.from_dlpack(frame).data_ptr() == address)
+
+    def _copied_by_torch(self, frame: Any, place: int) -> None:
         import torch
 
         surface = torch.from_dlpack(frame)
-        if tuple(surface.shape[:2]) != self._shape:
-            raise NvdecError(f"the surface is {tuple(surface.shape)}, not {self._shape}")
-        if surface.dtype == torch.uint16:
-            surface = surface.view(torch.int16)
-        self._surfaces[place].copy_(surface.reshape(self._shape))
-        self._num_copied += 1
+        if tuple(surface.shape[:2]) != self._shape or surface.dtype.itemsize != self._surfaces.dtype.itemsize:
+            raise NvdecError(f"the surface is {tuple(surface.shape)} {surface.dtype}, not {self._shape}")
+        self._surfaces[place].copy_(surface.view(self._surfaces.dtype).reshape(self._shape))
+
+
+@lru_cache(maxsize=1)
+def _copy_function() -> Any:
+    import ctypes
+
+    function = ctypes.PyDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
+    function.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
+    return function
+
+
+def _copied(target: int, origin: int, size_bytes: int, stream: int) -> int:
+    """Copy on the device; 0, or the driver's error (no context in this thread yet).
+
+    By the driver, the GIL held: from_dlpack and copy_ cost 45 microseconds of Python where this costs 13 (measured on
+    an H200), and give the GIL up several times on the way.
+    """
+    return int(_copy_function()(target, origin, size_bytes, stream))
 
 
 def _segments(cut: Cut, packets: list[bytes]) -> list[list[tuple[Packet, bytes]]]:

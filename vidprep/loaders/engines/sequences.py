@@ -25,11 +25,10 @@ SPS = {
     "hevc": re.compile(rb"\x00\x00\x01(\x42\x01.*?)(?=\x00\x00\x01|\x00\x00\x00|\Z)", re.DOTALL),
 }
 
-#: How such a unit starts: looking for these is an order faster than for the expression, and most samples have none.
-SPS_STARTS = {
-    "h264": (b"\x00\x00\x01\x67", b"\x00\x00\x01\x27", b"\x00\x00\x01\x47", b"\x00\x00\x01\x07"),
-    "hevc": (b"\x00\x00\x01\x42\x01",),
-}
+START_CODE = b"\x00\x00\x01"
+
+#: First bytes of such a unit: looking for them is an order faster than for the expression, and most samples have none.
+SPS_FIRST_BYTES = {"h264": frozenset(b"\x67\x27\x47\x07"), "hevc": frozenset(b"\x42")}
 
 #: Parameter sets stand before the first slice; this much of a sample is searched for them.
 HEAD_BYTES = 4096
@@ -56,10 +55,20 @@ def sequences(codec: str, samples: Iterable[bytes]) -> frozenset[Sequence]:
     """The distinct ones in coded samples (Annex B for H.264 and HEVC); headers that cannot be read count as another."""
     if codec in SPS:
         heads = (sample[:HEAD_BYTES] for sample in samples)
-        holding = (head for head in heads if any(start in head for start in SPS_STARTS[codec]))
+        holding = (head for head in heads if _may_hold(head, SPS_FIRST_BYTES[codec]))
         units = {unit for head in holding for unit in SPS[codec].findall(head)}
         return frozenset(_of_sps(codec, unit) for unit in units)
     return frozenset(Sequence(*size) for sample in samples for size in _stated_sizes(codec, sample))
+
+
+def _may_hold(head: bytes, first_bytes: frozenset[int]) -> bool:
+    """Whether a NAL unit starts with one of these bytes."""
+    at, last = head.find(START_CODE), len(head) - 4
+    while 0 <= at <= last:
+        if head[at + 3] in first_bytes:
+            return True
+        at = head.find(START_CODE, at + 3)
+    return False
 
 
 @lru_cache(maxsize=1024)
@@ -76,6 +85,8 @@ def _of_sps(codec: str, unit: bytes) -> Sequence:
 
 def _stated_sizes(codec: str, sample: bytes) -> Iterator[tuple[int, int]]:
     """Sizes that VP8 and VP9 frames state, rather than take from the frame before."""
+    if codec == "vp9" and _takes_its_size(sample):
+        return
     try:
         headers = [parse_vp8(sample)] if codec == "vp8" else [parse_vp9(frame) for frame in vp9_frames(sample)]
     except OutOfBitsError:
@@ -84,3 +95,15 @@ def _stated_sizes(codec: str, sample: bytes) -> Iterator[tuple[int, int]]:
     for header in headers:
         if header.width:
             yield header.width, header.height
+
+
+def _takes_its_size(sample: bytes) -> bool:
+    """Whether a sample is one shown VP9 inter frame whose size is its first reference's, as nearly all are (6.2).
+
+    frame_marker 2, two bits of profile, show_existing_frame 0, frame_type 1, show_frame 1, error_resilient_mode 0;
+    reset_frame_context, refresh_frame_flags and three references in 22 bits; found_ref. The last byte would tell a
+    superframe.
+    """
+    if len(sample) < 4 or sample[-1] & 0xE0 == 0xC0 or sample[0] & 0x30 == 0x30:
+        return False
+    return sample[0] & 0xCF == 0x86 and sample[3] & 2 != 0
