@@ -160,10 +160,13 @@ def _num_gaps(deltas: IntArray, low: int, high: int) -> int:
 
 
 def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
-    """Standard deviation of deltas whose sum is `span`; of two neighbouring values it follows from their shares."""
+    """Standard deviation of deltas whose sum is `span`, from exact sums of how far they are above the least."""
+    count = len(deltas)
     if spread == 0:
         return 0.0
-    if spread == 1:
-        share = (span - len(deltas) * low) / len(deltas)
-        return math.sqrt(share * (1 - share))
-    return float(deltas.std())
+    if spread * spread * count >= 1 << 62:
+        return float(deltas.std())
+    above = deltas - low
+    total = span - count * low
+    squares = total if spread == 1 else int(above.dot(above))
+    return math.sqrt(count * squares - total * total) / count

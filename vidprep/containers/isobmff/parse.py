@@ -12,6 +12,7 @@ from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import Totals, stream_info
 from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
+from vidprep.containers.isobmff.plain import read_plain
 from vidprep.containers.isobmff.rows import RowTable, fragment_rows, joined, sample_table, sound_rows, table_rows
 from vidprep.containers.isobmff.tables import Notes, read_samples
 from vidprep.containers.isobmff.tracks import (
@@ -74,6 +75,11 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
 
 def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> ParsedVideo:
     size_bytes = window.size_bytes
+    box = found.box
+    if box.claimed_end == box.end and not found.fragments:
+        plain = read_plain(found.data, box.body - box.start, len(found.data), found.brand, size_bytes)
+        if plain:
+            return plain
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
