@@ -27,3 +27,16 @@ def drawn_number(picture: np.ndarray) -> int:
             return -1
         number = number * 2 + int(upper > lower)
     return number
+
+
+def draw_number(number: int, width: int = 160, height: int = 144) -> np.ndarray:
+    """RGB picture (H, W, 3) in which `drawn_number` finds `number`."""
+    import numpy as np
+
+    picture = np.zeros((height, width, 3), np.uint8)
+    for block in range(8):
+        is_one = number >> 7 - block & 1
+        columns = slice(block * width // 8, (block + 1) * width // 8)
+        picture[: height // 2, columns] = 235 if is_one else 20
+        picture[height // 2 :, columns] = 20 if is_one else 235
+    return picture

@@ -30,6 +30,10 @@ class Middleware:
         self.delay_seconds = 0.0
         self.fail_every = 0
         """every n-th GET of an object is answered by 503"""
+        self.cut_off_every = 0
+        """every n-th GET of an object ends half way"""
+        self.refuse: str | None = None
+        """paths that begin like this are answered by 403"""
         self.hang: str | None = None
         """GETs of paths that hold this wait for 30 s"""
         self.most_at_once = 0
@@ -42,6 +46,7 @@ class Middleware:
         with self._lock:
             self.requests.append((method, path, environ.get("HTTP_RANGE") or environ.get("QUERY_STRING", "")))
             self._gets += is_get
+            is_cut = is_get and self.cut_off_every and self._gets % self.cut_off_every == 0
             fails = is_get and self.fail_every and self._gets % self.fail_every == 0
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
@@ -50,7 +55,11 @@ class Middleware:
             if fails:
                 start_response("503 Slow Down", [("Content-Type", "text/xml")])
                 return [b"<Error><Code>SlowDown</Code><Message>not so fast</Message></Error>"]
-            return list(self._application(environ, start_response))
+            if self.refuse and path.startswith(self.refuse):
+                start_response("403 Forbidden", [("Content-Type", "text/xml")])
+                return [b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"]
+            body = list(self._application(environ, start_response))
+            return [b"".join(body)[: len(b"".join(body)) // 2]] if is_cut else body
         finally:
             with self._lock:
                 self._at_once -= 1

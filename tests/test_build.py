@@ -18,7 +18,7 @@ from vidprep.errors import IndexFormatError, SourceError
 from vidprep.indexes import build_index, open_index
 from vidprep.indexes.build import Shard
 from vidprep.indexes.schema import COLUMNS
-from vidprep.indexes.state import HashSet, part_paths, state_folder, uri_hash
+from vidprep.indexes.state import HashSet, hashes_here, part_paths, state_folder, uri_hash
 from vidprep.indexes.worker import Options, Task, index_batch
 from vidprep.sources.listing import list_items
 
@@ -325,7 +325,13 @@ def test_a_hash_set_knows_what_was_added() -> None:
 
 
 def test_hashes_differ_for_names_of_any_bytes() -> None:
-    assert len({uri_hash(name) for name in ["a", "b", "\udce9", "é", ""]}) == 5
+    names = ["a", "b", "\udce9", "é", ""]
+    assert len({uri_hash(name) for name in names}) == len(set(hashes_here(names).tolist())) == 5
+    assert hashes_here(names).tolist() == hashes_here(list(names)).tolist()
+
+
+def test_shards_cut_alike_on_every_machine() -> None:
+    assert [uri_hash(name) % 64 for name in ("/data/a.mp4", "s3://bucket/b.mp4")] == [48, 58]
 
 
 def test_the_corpus_has_a_row_for_each_file(corpus: Path, tmp_path: Path) -> None:

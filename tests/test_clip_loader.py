@@ -281,7 +281,7 @@ def test_an_abandoned_iterator_does_not_disturb_the_next(plan):
     with loader_of(plan) as loader:
         loader.set_epoch(1)
         assert facts(loader) == second
-    with pytest.raises(StopIteration):
+    with pytest.raises(RuntimeError, match="began another"):
         next(abandoned)
 
 

@@ -142,7 +142,7 @@ def engine():
 
 def replaced(cut, place, **changes):
     packets = list(cut.packets)
-    packets[place] = dataclasses.replace(packets[place], **changes)
+    packets[place] = packets[place]._replace(**changes)
     return dataclasses.replace(cut, packets=tuple(packets))
 
 
@@ -170,7 +170,7 @@ def test_a_damaged_packet_is_an_error_for_frames_behind_it_and_not_for_the_next_
     cut = cut_of(h264, range(24))
     place = next(i for i, packet in enumerate(cut.packets) if packet.row == 5)
     with pytest.raises(DecodeError, match="coded sample 5") as error:
-        engine.decode(replaced(cut, place, data=damage(cut.packets[place].data)))
+        engine.decode(replaced(cut, place, payload=damage(cut.packets[place].data)))
     assert error.value.uri == str(h264)
     assert error.value.frame_index is not None
     assert np.array_equal(engine.decode(cut), truth[:24])

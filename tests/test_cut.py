@@ -17,7 +17,9 @@ from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders import cut as cut_module
 from vidprep.loaders import read_frames
 from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
+from vidprep.loaders.cut_reading import FIRST_BYTES, Payloads
 from vidprep.loaders.frames import as_video
+from vidprep.loaders.unreferenced import are_unreferenced, is_unreferenced_h264
 from vidprep.records import SampleFlag, SampleTable
 from vidprep.sources import CountingSource, open_source
 
@@ -201,10 +203,10 @@ def test_av1_units_that_ffmpeg_marks_disposable_although_they_hide_a_reference_a
 def test_the_short_look_at_h264_samples_says_what_the_long_one_does(made):
     video, data = as_video(made), made.read_bytes()
     samples = [data[o : o + s] for o, s in zip(video.table.offset, video.table.size, strict=True)]
-    short = [cut_module._is_unreferenced_h264(sample) for sample in samples]
+    short = [is_unreferenced_h264(sample) for sample in samples]
     assert short == [sample_facts(video.info, sample).disposable is True for sample in samples]
     assert 10 < sum(short) < 50
-    assert not cut_module._is_unreferenced_h264(bytes.fromhex("00000001 68 00000001 01"))
+    assert not is_unreferenced_h264(bytes.fromhex("00000001 68 00000001 01"))
 
 
 def test_unreferenced_pictures_known_from_the_bytes_are_left_out_unless_wanted(made):
@@ -297,14 +299,21 @@ def test_containers_that_must_be_demuxed_give_the_same_packets_as_pyav(tmp_path)
     assert [packet.data for packet in cut.packets] == [payloads[packet.row] for packet in cut.packets]
 
 
+def unreferenced(info, packets):
+    """Whether each is found to be."""
+    block = memoryview(b"".join(packet.data for packet in packets))
+    size = np.array([len(packet.data) for packet in packets])
+    payloads = Payloads([block], None, np.cumsum(size) - size, size)
+    return are_unreferenced(info, payloads, payloads.heads(), np.ones(len(packets), bool)).tolist()
+
+
 @pytest.mark.parametrize("name", ["hevc_stss_first_only.mp4", "clip_window.mp4", "open_gop.mp4", "vp9_altref.webm"])
 def test_the_quick_look_at_a_sample_agrees_with_all_its_facts(cases, name):
     video = as_video(str(cases / "files" / name))
     with open_indexed(video) as source:
         packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
-    is_unreferenced = cut_module._unreferenced_test(video.info)
     facts = [sample_facts(video.info, packet.data).disposable is True for packet in packets]
-    assert [is_unreferenced(packet.data) for packet in packets] == facts
+    assert unreferenced(video.info, packets) == facts
 
 
 def test_the_quick_look_at_hevc_agrees_with_all_facts_where_pictures_are_unreferenced(tmp_path):
@@ -312,7 +321,20 @@ def test_the_quick_look_at_hevc_agrees_with_all_facts_where_pictures_are_unrefer
     video = as_video(make_video(tmp_path / "a.mp4", frames=40, gop=20, codec="libx265", options=options))
     with open_indexed(video) as source:
         packets = read_cut(video, source, np.arange(40)).packets
-    is_unreferenced = cut_module._unreferenced_test(video.info)
-    found = [is_unreferenced(packet.data) for packet in packets]
+    found = unreferenced(video.info, packets)
     assert found == [sample_facts(video.info, packet.data).disposable is True for packet in packets]
     assert 5 < sum(found) < 40
+
+
+@given(st.lists(st.lists(st.binary(max_size=30), max_size=8), max_size=4))
+def test_heads_are_the_first_bytes_of_samples_wherever_they_lie(blocks):
+    sizes = [[len(sample) for sample in samples] for samples in blocks]
+    begin = [offset for lengths in sizes for offset in (np.cumsum(lengths) - lengths).tolist()]
+    number = [number for number, samples in enumerate(blocks) for _ in samples]
+    flat = [sample for samples in blocks for sample in samples]
+    views = [memoryview(b"".join(samples)) for samples in blocks]
+    payloads = Payloads(views, np.array(number, int), np.array(begin, int), np.array([len(s) for s in flat], int))
+    assert payloads.views == flat
+    assert [bytes(head) for head in payloads.heads()] == [
+        sample[:FIRST_BYTES].ljust(FIRST_BYTES, b"\0") for sample in flat
+    ]

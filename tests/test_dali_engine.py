@@ -114,7 +114,7 @@ def test_damage_is_an_error_and_the_next_clip_is_right(engine, tmp_path):
         cut = read_cut(video, source, np.arange(20))
     want = engine.decode(cut)
     broken = tuple(
-        dataclasses.replace(packet, data=b"\xff" * len(packet.data)) if place == 3 else packet
+        packet._replace(payload=b"\xff" * len(packet.data)) if place == 3 else packet
         for place, packet in enumerate(cut.packets)
     )
     with pytest.raises(DecodeError, match=r"a\.webm: frame 0: DALI"):

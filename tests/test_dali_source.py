@@ -74,6 +74,8 @@ def test_closing_in_mid_epoch_leaves_no_thread(plan):
     source.close()
     source.close()
     assert threading.active_count() == before
+    with pytest.raises(RuntimeError, match="closed"):
+        source()
 
 
 def test_a_plan_without_a_batch_is_an_error_at_once(plan):

@@ -12,9 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from tests.object_store import BUCKET, ObjectStore, serving
-from vidprep.errors import MediaError, Reason, SourceError
+from vidprep.errors import Reason, SourceError, StaleIndexError
 from vidprep.indexes import build_index, open_index, probe
 from vidprep.indexes.state import part_paths
+from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.sources import open_source
 from vidprep.sources.listing import Rules, list_items
 from vidprep.sources.store_arrow import ArrowStore
@@ -54,12 +55,12 @@ def without_place(row: dict[str, Any]) -> dict[str, Any]:
 # ---- stores
 
 
-@pytest.fixture(params=["boto3", "pyarrow"])
+@pytest.fixture(params=["botocore", "pyarrow"])
 def store(request: pytest.FixtureRequest, s3: ObjectStore) -> Store:
     s3.put("a/b.mp4", b"0123456789")
     s3.put("a/c/d.mp4", b"")
     s3.put("a/", b"")
-    return store_of("s3") if request.param == "boto3" else ArrowStore("s3")
+    return store_of("s3") if request.param == "botocore" else ArrowStore("s3")
 
 
 def test_a_store_lists_looks_up_and_reads(store: Store) -> None:
@@ -220,8 +221,6 @@ def test_a_list_of_objects_is_looked_up_side_by_side(s3: ObjectStore, tmp_path: 
 
 
 def test_a_cut_of_an_object_is_the_cut_of_the_file(s3: ObjectStore, files: Path, tmp_path: Path) -> None:
-    from vidprep.loaders.cut import open_indexed, read_cut
-
     uri = s3.put_file("set/a.mp4", files / "clip_window.mp4")
     build_index([uri], tmp_path / "index", workers=0)
     far, near = open_index(tmp_path / "index")[0], probe(str(files / "clip_window.mp4"))
@@ -233,14 +232,33 @@ def test_a_cut_of_an_object_is_the_cut_of_the_file(s3: ObjectStore, files: Path,
     assert [bytes(packet.data) for packet in cut.packets] == [bytes(packet.data) for packet in same.packets]
 
 
-def test_an_object_that_changed_is_an_error_that_names_it(s3: ObjectStore, files: Path, tmp_path: Path) -> None:
-    from vidprep.loaders.cut import open_indexed, read_cut
+def test_reading_an_indexed_object_is_one_request_a_range(s3: ObjectStore, files: Path, tmp_path: Path) -> None:
+    uri = s3.put_file("set/a.mp4", files / "clip_window.mp4")
+    build_index([uri], tmp_path / "index", workers=0)
+    video = open_index(tmp_path / "index")[0]
+    s3.middleware.forget()
+    with open_indexed(video) as source:
+        cut = read_cut(video, source, np.array([3]))
+    assert s3.middleware.methods() == {"GET": cut.num_reads}
 
+
+@pytest.mark.parametrize("name", ["a.mp4", "b.tar"])
+def test_an_object_that_vanished_says_so(s3: ObjectStore, files: Path, tmp_path: Path, name: str) -> None:
+    uri = s3.put_file(f"set/{name}", files / ("clip_window.mp4" if name == "a.mp4" else "wds_dotted_keys.tar"))
+    build_index([uri], tmp_path / "index", workers=0)
+    video = open_index(tmp_path / "index")[0]
+    s3.client.delete_object(Bucket=BUCKET, Key=f"set/{name}")
+    with pytest.raises(SourceError, match="no longer there") as caught, open_indexed(video) as source:
+        read_cut(video, source, np.array([0]))
+    assert (caught.value.reason, caught.value.uri) == (Reason.VANISHED, video.uri)
+
+
+def test_an_object_that_changed_is_an_error_that_names_it(s3: ObjectStore, files: Path, tmp_path: Path) -> None:
     uri = s3.put_file("set/a.mp4", files / "clip_window.mp4")
     build_index([uri], tmp_path / "index", workers=0)
     video = open_index(tmp_path / "index")[0]
     s3.put("set/a.mp4", (files / "clip_window.mp4").read_bytes()[::-1])
-    with pytest.raises(MediaError, match=r"a\.mp4.*stale"), open_indexed(video) as source:
+    with pytest.raises(StaleIndexError, match=r"a\.mp4.*stale"), open_indexed(video) as source:
         read_cut(video, source, np.array([3]))
     with open_source(uri, video.identity) as source, pytest.raises(SourceError, match="stale"):
         source.read_at(0, 10)

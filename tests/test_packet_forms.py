@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 
 import av
 import numpy as np
@@ -14,10 +15,17 @@ from hypothesis import strategies as st
 from sequential import rgb
 
 from vidprep.errors import DecodeError
-from vidprep.loaders.cut import read_cut
+from vidprep.loaders.cut import Packet, read_cut
 from vidprep.loaders.frames import as_video, read_frames
 from vidprep.loaders.mp4_writer import cut_to_mp4
-from vidprep.loaders.packet_forms import annexb, annexb_units, av_packet, elementary_packets
+from vidprep.loaders.packet_forms import (
+    FEW_SAMPLES,
+    annexb,
+    annexb_units,
+    av_packet,
+    elementary_packets,
+    elementary_runs,
+)
 from vidprep.sources import open_source
 
 UNITS = st.lists(st.binary(min_size=1, max_size=40).filter(lambda unit: unit[-1] and b"\0\0" not in unit), max_size=6)
@@ -48,6 +56,11 @@ def h264(tmp_path_factory):
     return make_video(tmp_path_factory.mktemp("forms") / "a.mp4", frames=40, gop=12, options=X264)
 
 
+@pytest.fixture(scope="module")
+def h264_cut(h264):
+    return cut_of(h264, [0])
+
+
 def decoded(stream_format, data):
     with av.open(io.BytesIO(data), format=stream_format) as container:
         return [rgb(frame) for frame in container.decode(video=0)]
@@ -57,6 +70,37 @@ def test_annex_b_packets_alone_are_a_decodable_stream(h264):
     cut = cut_of(h264, range(12, 24))
     stream = b"".join(data for _, data in elementary_packets(cut))
     assert np.array_equal(decoded("h264", stream)[-12:], read_frames(h264, range(12, 24), engine="cpu"))
+
+
+@pytest.mark.parametrize("num_samples", [1, FEW_SAMPLES - 1, 3 * FEW_SAMPLES])
+@pytest.mark.parametrize("length_size", [1, 2, 3, 4])
+@given(some=st.lists(UNITS.filter(bool), min_size=1, max_size=5))
+def test_runs_hold_the_units_of_every_sample_behind_start_codes(h264_cut, length_size, num_samples, some):
+    samples = [some[place % len(some)] for place in range(num_samples)]
+    (run,) = elementary_runs(length_prefixed(h264_cut, samples, length_size))
+    sets, *rest = (bytes(run.buffer[a:b]) for a, b in itertools.pairwise(run.offsets))
+    assert [annexb_units(sample) for sample in rest] == samples[1:]
+    assert annexb_units(sets)[2:] == samples[0]
+    assert run.rows.tolist() == list(range(num_samples))
+    assert run.offsets[-1] == len(run.buffer)
+
+
+@pytest.mark.parametrize("num_samples", [1, 3 * FEW_SAMPLES])
+@pytest.mark.parametrize("tail", [b"\0\0\0\x09abc", b"\0\0", b"\0\0\0\x01a\xff\xff\xff\xff"])
+def test_a_unit_that_runs_past_its_sample_is_an_error_though_another_sample_follows(h264_cut, num_samples, tail):
+    cut = length_prefixed(h264_cut, [[b"whole", b"units"]] * num_samples, 4)
+    place = num_samples // 2
+    packets = [*cut.packets[:place], cut.packets[place]._replace(payload=tail), *cut.packets[place + 1 :]]
+    with pytest.raises(DecodeError, match=rf"coded sample {place}: a NAL unit runs past the end"):
+        elementary_runs(dataclasses.replace(cut, packets=tuple(packets)))
+
+
+def length_prefixed(cut, samples, length_size):
+    """A cut of one segment whose samples have these units."""
+    payloads = [b"".join(len(unit).to_bytes(length_size, "big") + unit for unit in units) for units in samples]
+    packets = tuple(Packet(row, memoryview(payload), key=row == 0) for row, payload in enumerate(payloads))
+    info = dataclasses.replace(cut.info, nal_length_size=length_size)
+    return dataclasses.replace(cut, packets=packets, info=info, segment_starts=(0,))
 
 
 def test_parameter_sets_stand_before_each_segment(h264):
@@ -92,7 +136,7 @@ def test_the_mp4_form_of_av1_is_decodable(tmp_path):
 def test_a_malformed_packet_is_an_error_naming_video_and_frame(h264):
     cut = cut_of(h264, [3, 5])
     packets = list(cut.packets)
-    packets[2] = dataclasses.replace(packets[2], data=b"\xff\xff\xff\xff" + packets[2].data[4:])
+    packets[2] = packets[2]._replace(payload=b"\xff\xff\xff\xff" + packets[2].data[4:])
     with pytest.raises(DecodeError, match="past the end") as error:
         elementary_packets(dataclasses.replace(cut, packets=tuple(packets)))
     assert error.value.uri == str(h264)

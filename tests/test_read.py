@@ -19,9 +19,9 @@ from pyarrow import dataset
 
 from vidprep.errors import IndexFormatError
 from vidprep.indexes import build_index, open_index, probe
-from vidprep.indexes.merge import compact_index, merge_indexes
+from vidprep.indexes.merge import compact_index
 from vidprep.indexes.schema import VIDEO_NAMES
-from vidprep.indexes.state import part_paths, state_folder
+from vidprep.indexes.state import state_folder
 from vidprep.indexes.summary import summarise
 
 ROOT = Path(__file__).parent.parent
@@ -146,7 +146,7 @@ def test_a_read_only_index_keeps_its_cache_elsewhere(
     state_folder(index).write_text("a file where the state folder would be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     assert len(open_index(index)) == len(open_index(built))
-    assert list((tmp_path / "home" / "vidprep").rglob("rows.arrow"))
+    assert list((tmp_path / "home" / "vidprep").rglob("meta.json"))
     open_index(index, cache_dir=tmp_path / "mine")
     assert list((tmp_path / "mine").rglob("frames.bin"))
 
@@ -161,6 +161,14 @@ def test_processes_that_open_at_once_build_one_cache(built: Path, tmp_path: Path
     assert {process.communicate()[0].decode().strip() for process in running} == {open_index(built).fingerprint}
     caches = [path for path in (state_folder(tmp_path / "index") / "cache").iterdir() if path.is_dir()]
     assert len(caches) == 1
+
+
+def test_indexes_that_share_a_cache_folder_keep_a_cache_each(built: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(built, other)
+    for index in (built, other, built):
+        open_index(index, cache_dir=tmp_path / "shared")
+    assert len(list((tmp_path / "shared").rglob("meta.json"))) == 2
 
 
 def test_a_cache_is_built_anew_when_the_parts_change(tmp_path: Path, cases: Path) -> None:
@@ -184,31 +192,6 @@ def test_other_readers_see_one_row_per_video(built: Path) -> None:
     assert found == (count, frames, frames)
     lists = pl.read_parquet(f"{built}/*.parquet")["sample_gaps"]
     assert (len(lists), lists.list.len().sum()) == (count, frames)
-
-
-def test_merged_shards_hold_each_video_once(tmp_path: Path, cases: Path, built: Path) -> None:
-    for number in range(2):
-        build_index([cases / "files"], tmp_path / str(number), workers=0, shard=(number, 2))
-    total = merge_indexes([tmp_path / "0", tmp_path / "1", tmp_path / "0"], tmp_path / "merged")
-    assert total == len(open_index(built))
-    assert sorted(open_index(tmp_path / "merged").column("uri")) == sorted(open_index(built).column("uri"))
-    with pytest.raises(IndexFormatError, match="holds an index already"):
-        merge_indexes([tmp_path / "0"], tmp_path / "merged")
-    with pytest.raises(IndexFormatError, match="no index there"):
-        merge_indexes([tmp_path / "nowhere"], tmp_path / "new")
-
-
-def test_compacting_keeps_rows_and_order_in_fewer_parts(tmp_path: Path, cases: Path) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
-    shutil.copy(cases / "files" / "one_frame.mp4", folder / "000.mp4")
-    for number in range(1, 300):
-        (folder / f"{number:03d}.mp4").hardlink_to(folder / "000.mp4")
-    build_index([folder], tmp_path / "index", workers=0)
-    assert len(part_paths(tmp_path / "index")) == 3
-    assert compact_index(tmp_path / "index", tmp_path / "new") == 300
-    assert len(part_paths(tmp_path / "new")) == 1
-    assert open_index(tmp_path / "new").to_table().equals(open_index(tmp_path / "index").to_table())
 
 
 def test_a_summary_counts_what_is_there(built: Path) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background, Ordered
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -17,12 +17,12 @@ def test_results_come_in_the_order_of_the_items():
         time.sleep(0.002 * (n % 3))
         return n * n
 
-    assert list(ordered(work, range(40), threads=8, depth=16)) == [n * n for n in range(40)]
+    assert list(Ordered(work, range(40), threads=8, depth=16)) == [n * n for n in range(40)]
 
 
 def test_no_more_than_depth_items_are_begun_and_not_taken():
     begun = []
-    results = ordered(lambda n: begun.append(n), range(100), threads=4, depth=5)
+    results = Ordered(lambda n: begun.append(n), range(100), threads=4, depth=5)
     for taken in range(1, 20):
         next(results)
         assert len(begun) <= taken + 5
@@ -33,7 +33,7 @@ def test_an_error_comes_where_its_result_was_due():
     def work(n):
         return 1 // (3 - n)
 
-    results = ordered(work, range(6), threads=2, depth=6)
+    results = Ordered(work, range(6), threads=2, depth=6)
     assert [next(results) for _ in range(3)] == [0, 0, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -46,7 +46,7 @@ def test_closing_cancels_what_has_not_begun():
         time.sleep(0.01)
         done.append(n)
 
-    results = ordered(work, range(1000), threads=1, depth=500)
+    results = Ordered(work, range(1000), threads=1, depth=500)
     next(results)
     results.close()
     assert len(done) < 10

@@ -56,7 +56,8 @@ def test_samples_without_headers_say_nothing():
 
 @given(st.integers(0, 255), st.binary(min_size=3, max_size=12))
 def test_a_vp9_frame_said_to_take_its_size_states_none(first, rest):
-    if not _takes_its_size(bytes([first]) + rest):
+    sample = bytes([first]) + rest
+    if not _takes_its_size(sample, 0, len(sample)):
         return
     try:
         header = parse_vp9(bytes([first]) + rest)
@@ -69,7 +70,7 @@ def test_most_vp9_frames_take_their_size_from_the_one_before(cases):
     video = as_video(str(cases / "files" / "vp9_altref.webm"))
     with open_indexed(video) as source:
         packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
-    assert sum(_takes_its_size(packet.data) for packet in packets) > len(packets) / 2
+    assert sum(_takes_its_size(packet.data, 0, len(packet.data)) for packet in packets) > len(packets) / 2
 
 
 @pytest.mark.parametrize("first", [0x67, 0x27, 0x47, 0x07])

@@ -138,7 +138,7 @@ def test_stretches_are_given_in_frames_and_seconds(full: dict) -> None:
 def test_each_reason_for_an_unreadable_video_is_a_check(reason: Reason, tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     with PartWriter(tmp_path / "index" / "part-0.parquet") as writer:
-        writer.add(error_row("/a.mp4", "a.mp4", ContainerError("told so", reason=reason, offset=7), None))
+        writer.add([error_row("/a.mp4", "a.mp4", ContainerError("told so", reason=reason, offset=7), None)])
     report = validated(tmp_path / "index", tmp_path / "aside")
     (finding,) = read_findings(report.findings)
     assert (finding["check"], finding["severity"], finding["offset"]) == (str(reason), "error", 7)

@@ -177,4 +177,4 @@ class MissingDependencyError(VidprepError, ImportError):
     """An optional package is not installed; the message is the command that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; run: pip install 'vidprep[{extra}]'")
+        super().__init__(f"not installed: {package}; run: pip install 'vidprep[{extra}]'")

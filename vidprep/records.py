@@ -6,16 +6,27 @@ counted from 0 in presentation order after the edit list. `SampleTable` holds ro
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import FloatArray, IntArray, TimingFacts, presentation_order, timing_facts, to_seconds, unchecked
+from vidprep.timebase import (
+    FloatArray,
+    IntArray,
+    TimingFacts,
+    even_step,
+    presentation_order,
+    timing_facts,
+    to_seconds,
+    unchecked,
+)
 
 __all__ = [
     "Finding",
@@ -44,6 +55,9 @@ class SampleFlag(IntFlag):
     """gives a frame that a viewer sees; others are fed to the decoder and their picture is thrown away"""
     DISPOSABLE = 4
     """no other picture refers to it; not set = unknown or referred to"""
+    RESTART = 8
+    """a key row that the row before does not lead up to (another segment of an edit list, or samples were lost):
+    a decoder is drained and starts afresh"""
 
 
 _T = TypeVar("_T")
@@ -157,6 +171,8 @@ class StreamInfo:
     """fourcc, or empty"""
     codec_config: bytes = b""
     """the decoder's set-up as FFmpeg calls extradata: avcC, hvcC, av1C, esds payload, sequence header"""
+    later_configs: tuple[tuple[int, bytes], ...] = ()
+    """(row, configuration): from that row on the samples need another set-up than before; ascending"""
     nal_length_size: int = 0
     """bytes of each NAL unit's length prefix (H.264, HEVC, VVC); 0 = start codes, or no NAL units"""
     stream_index: int = 0
@@ -203,6 +219,11 @@ class StreamInfo:
     audio_duration_seconds: float | None = None
     other_streams: tuple[str, ...] = ()
     """other video tracks, one phrase each"""
+
+    def at_row(self, row: int) -> StreamInfo:
+        """The stream with the configuration that a row of its table needs as `codec_config`."""
+        place = bisect_right(self.later_configs, row, key=itemgetter(0))
+        return replace(self, codec_config=self.later_configs[place - 1][1]) if place else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +290,16 @@ class Timeline:
     def end_pts(self) -> int:
         """Ticks at which the last frame stops being shown."""
         return int(self.pts[-1]) + self.last_duration_ticks if len(self.pts) else 0
+
+    @cached_property
+    def step_ticks(self) -> int:
+        """Ticks from each frame to the next where they are all alike and above 0, else 0."""
+        return even_step(self.pts)
+
+    @cached_property
+    def is_rising(self) -> bool:
+        """Whether no frame is shown before the one before it."""
+        return self.step_ticks > 0 or not np.count_nonzero(self.pts[1:] < self.pts[:-1])
 
     @cached_property
     def timing(self) -> TimingFacts:

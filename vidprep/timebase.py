@@ -74,6 +74,14 @@ def unchecked(cls: type[_T], **fields: Any) -> _T:
     return made
 
 
+def even_step(pts: IntArray) -> int:
+    """Ticks from each time to the next where they are all alike and above 0, else 0."""
+    if len(pts) < 2:
+        return 0
+    step, rest = divmod(int(pts[-1]) - int(pts[0]), len(pts) - 1)
+    return step if step > 0 and not rest and _delta_extremes(pts) == (step, step) else 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimingFacts:
     """What the presentation times of one video say."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.indexes import check_index
 from vidprep.errors import SamplingError, VidprepError
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def _plan(index: str, policy_text: str, seed: int) -> Any:
     from vidprep.samplers.parse import parse_policy
     from vidprep.samplers.plan import Plan
 
-    if not Path(index).exists():
-        raise click.UsageError(f"no such index: {index}")
+    check_index(index)
     return Plan(open_index(index).where(status="ok"), parse_policy(policy_text), seed=seed)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
+from vidprep.cli.indexes import check_index
 from vidprep.errors import VidprepError
 
 
 @click.command()
 @click.argument("index", metavar="INDEX", type=click.Path())
-@click.option("-o", "--out", required=True, metavar="NEW", help="Folder of the new index; must hold none yet.")
+@click.option(
+    "-o", "--out", required=True, metavar="NEW", help="Folder (or s3://...) of the new index; must hold none yet."
+)
 def command(index: str, out: str) -> None:
     r"""Write an index anew, same rows, same order, with fewer and larger parts. The old one stays.
 
@@ -21,9 +22,7 @@ def command(index: str, out: str) -> None:
     """
     from vidprep.indexes.merge import compact_index
 
-    path = index
-    if not Path(path).exists():
-        raise click.UsageError(f"no such index: {path}")
+    check_index(index)
     try:
         total = compact_index(index, out)
     except (VidprepError, OSError) as error:

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 _COLOUR = ("matrix", "range", "primaries", "transfer")
 _ERROR = ("class", "reason", "message", "offset")
-_FOLDED = {f"colour_{name}" for name in _COLOUR} | {f"error_{name}" for name in _ERROR} | {"uri_bytes", "codec_config"}
+_FOLDED = (
+    {f"colour_{name}" for name in _COLOUR}
+    | {f"error_{name}" for name in _ERROR}
+    | {
+        "uri_bytes",
+        "codec_config",
+        "later_configs",
+    }
+)
 
 
 @click.command()
@@ -138,6 +146,9 @@ def describe(row: Row, table: SampleTable | None) -> dict[str, Any]:
     facts["colour"] = {name: row.get(f"colour_{name}") for name in _COLOUR}
     facts["doubts"] = row.get("doubts") or []
     facts["codec_config"] = (row.get("codec_config") or b"").hex()
+    facts["later_configs"] = [
+        {"row": each["row"], "config": each["config"].hex()} for each in row.get("later_configs") or ()
+    ]
     if table is not None:
         facts["frames"] = {"pts": table.frame_pts.tolist(), "keyframes": table.keyframes.tolist()}
     return facts
@@ -147,7 +158,7 @@ def _print(facts: dict[str, Any]) -> None:
     for name, value in facts.items():
         if name == "frames":
             _print_frames(value)
-        elif value not in (None, [], "") and name != "codec_config":
+        elif value not in (None, [], "") and name not in ("codec_config", "later_configs"):
             click.echo(f"{name:24} {shown(value) if isinstance(value, str) else json.dumps(value)}")
 
 

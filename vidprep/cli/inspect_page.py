@@ -99,7 +99,7 @@ def _thinned(times: Any, values: Any) -> tuple[Any, Any]:
 
 def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts that are known, as text."""
-    left_out = {"path", "uri", "error", "warnings", "frames", "codec_config", "doubts"}
+    left_out = {"path", "uri", "error", "warnings", "frames", "codec_config", "later_configs", "doubts"}
     pairs = [(name, value) for name, value in facts.items() if name not in left_out and name != "colour"]
     pairs += [(f"colour {name}", value) for name, value in facts["colour"].items()]
     return [(name.replace("_", " "), _text(value)) for name, value in pairs if value not in (None, "", [])]

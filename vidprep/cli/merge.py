@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
+from vidprep.cli.indexes import check_index
 from vidprep.errors import VidprepError
 
 
 @click.command()
 @click.argument("indexes", nargs=-1, required=True, metavar="INDEX...", type=click.Path())
-@click.option("-o", "--out", required=True, metavar="NEW", help="Folder of the new index; must hold none yet.")
+@click.option(
+    "-o", "--out", required=True, metavar="NEW", help="Folder (or s3://...) of the new index; must hold none yet."
+)
 def command(indexes: tuple[str, ...], out: str) -> None:
     r"""Gather several indexes into a new one; a video that several hold is taken from the first.
 
     \b
-    Example:
+    Examples:
       vidprep merge index-0 index-1 index-2 -o index
+      vidprep merge s3://bucket/index-0 s3://bucket/index-1 -o s3://bucket/index
     """
     from vidprep.indexes.merge import merge_indexes
 
     for path in indexes:
-        if not Path(path).exists():
-            raise click.UsageError(f"no such index: {path}")
+        check_index(path)
     try:
         total = merge_indexes(indexes, out)
     except (VidprepError, OSError) as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.indexes import check_index
 from vidprep.cli.outputs import OutputFile
 from vidprep.errors import VidprepError
 
@@ -52,8 +52,7 @@ def command(indexes: tuple[str, ...], as_json: bool, html: str | None) -> None:
 def _opened(path: str) -> Index:
     from vidprep.indexes import open_index
 
-    if not Path(path).exists():
-        raise click.UsageError(f"no such index: {path}")
+    check_index(path)
     return open_index(path)
 
 

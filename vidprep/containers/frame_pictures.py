@@ -22,6 +22,7 @@ from vidprep.containers.samplefacts import NO_PICTURE, UNKNOWN, SampleFacts
 from vidprep.containers.vpx_headers import Vp9Header, parse_vp8, parse_vp9, vp9_frames
 
 MPEG12_TYPES = {1: "I", 2: "P", 3: "B", 4: "I"}
+START_CODE_BYTES = 4
 MPEG4_TYPES = "IPBP"
 """vop_coding_type; S(GMC)-VOPs are predicted pictures"""
 H263_PLUS_TYPES = {0: "I", 1: "P", 2: "P", 3: "B", 4: "I", 5: "P"}
@@ -81,8 +82,10 @@ def av1_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
     """A temporal unit: frames until one is shown."""
     sequence, carries_sequence = _av1_sequence(config), False
     frames: list[Av1Frame] = []
+    any_obu = False
     try:
         for obu in obus(payload):
+            any_obu = True
             if obu.kind == OBU_SEQUENCE_HEADER:
                 sequence, carries_sequence = parse_av1_sequence(obu.payload), True
             elif obu.kind in (OBU_FRAME, OBU_FRAME_HEADER):
@@ -91,7 +94,7 @@ def av1_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
         if complete or not frames:
             return UNKNOWN
     if not frames:
-        return NO_PICTURE if complete else UNKNOWN
+        return NO_PICTURE if complete and any_obu else UNKNOWN
     return _av1_result(frames, carries_sequence=carries_sequence, complete=complete)
 
 
@@ -120,7 +123,9 @@ def _mpeg4_time_bits(config: bytes) -> int | None:
 def mpeg4_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
     """Video object planes (ISO/IEC 14496-2, 6.2.5); a packed sample holds a P-VOP and a B-VOP."""
     types, carries_layer, time_bits, planes = "", False, _mpeg4_time_bits(config), 0
+    any_code = len(payload) <= START_CODE_BYTES  # a byte or two stand for a dropped frame
     for code, at in start_codes(payload):
+        any_code = True
         if 0x20 <= code <= 0x2F:
             carries_layer, time_bits = True, _mpeg4_time_bits(payload[at - 4 : at + 128])
         elif code == 0xB6 and at < len(payload):
@@ -128,7 +133,7 @@ def mpeg4_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts
             if _vop_coded(payload[at : at + 32], time_bits):
                 types += MPEG4_TYPES[payload[at] >> 6]
     if not types:
-        return NO_PICTURE if complete or planes else UNKNOWN
+        return NO_PICTURE if (complete and any_code) or planes else UNKNOWN
     return SampleFacts(
         key=types[0] == "I",
         shown=True,
@@ -163,7 +168,9 @@ def mpeg12_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFact
     """Pictures of MPEG-1/2 (H.262 6.2.3); two field pictures make a frame."""
     types, carries_sequence, structures = "", False, 0
     closed_gop: bool | None = None
+    any_code = False
     for code, at in start_codes(payload):
+        any_code = True
         if code == 0xB3:
             carries_sequence = True
         elif code == 0xB8 and at + 3 < len(payload):
@@ -173,7 +180,7 @@ def mpeg12_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFact
         elif code == 0xB5 and at + 2 < len(payload) and payload[at] >> 4 == 8:
             structures |= 1 << (payload[at + 2] & 3)
     if not types:
-        return NO_PICTURE if complete else UNKNOWN
+        return NO_PICTURE if complete and any_code else UNKNOWN
     single_field = structures in (2, 4)
     unreferenced: bool | None = not types.strip("B") and not carries_sequence
     if unreferenced and (single_field or not complete):

@@ -84,6 +84,8 @@ def h264_sets(config: bytes) -> H264Sets:
 class _H264Sample:
     """What has been seen of a sample so far."""
 
+    any_unit: bool = False
+    unread_slice: bool = False
     idr: bool = False
     reference: bool = False
     carries_sets: bool = False
@@ -98,7 +100,7 @@ def h264_facts(config: bytes, payload: bytes, length_size: int, *, complete: boo
     """Facts of an H.264 sample."""
     seen, sets = _H264Sample(), h264_sets(config)
     for start, end in nal_spans(payload, length_size):
-        kind = payload[start] & 31
+        seen.any_unit, kind = True, payload[start] & 31
         if kind in (1, 2, 5):
             _see_h264_slice(seen, sets, payload, start, end)
             if _h264_is_decided(seen):
@@ -124,6 +126,7 @@ def _see_h264_slice(seen: _H264Sample, sets: H264Sets, payload: bytes, start: in
         field_pic = 0 if frame_mbs_only else bits.flag()
         parity = ("b" if bits.flag() else "t") if field_pic else ""
     except OutOfBitsError:
+        seen.unread_slice = True
         return
     seen.slice_types += H264_SLICE_TYPES[slice_type % 5]
     seen.idr = seen.idr or payload[start] & 31 == 5
@@ -132,6 +135,11 @@ def _see_h264_slice(seen: _H264Sample, sets: H264Sets, payload: bytes, start: in
     seen.frame_num = frame_num
     if parity and parity not in seen.parities:
         seen.parities += parity
+
+
+def _without_slice(is_whole: bool, *, complete: bool) -> SampleFacts:
+    """A sample of which no slice was read: no picture if it is all there and is other NAL units, else damage."""
+    return NO_PICTURE if complete and is_whole else UNKNOWN
 
 
 def _h264_is_decided(seen: _H264Sample) -> bool:
@@ -143,7 +151,7 @@ def _h264_is_decided(seen: _H264Sample) -> bool:
 
 def _h264_result(seen: _H264Sample, *, complete: bool) -> SampleFacts:
     if not seen.slice_types:
-        return NO_PICTURE if complete else UNKNOWN
+        return _without_slice(seen.any_unit and not seen.unread_slice, complete=complete)
     all_intra = not seen.slice_types.strip("I")
     single_field = len(seen.parities) == 1 and complete
     disposable: bool | None = not (seen.reference or seen.carries_sets)
@@ -244,8 +252,9 @@ def hevc_sets(config: bytes) -> HevcSets:
 
 def hevc_facts(config: bytes, payload: bytes, length_size: int, *, complete: bool) -> SampleFacts:
     """Facts of an HEVC sample; NAL units of other layers (nuh_layer_id > 0) are passed over."""
-    sets, carries_sets, recovery = hevc_sets(config), False, None
+    sets, carries_sets, recovery, any_unit = hevc_sets(config), False, None, False
     for start, end in nal_spans(payload, length_size):
+        any_unit = True
         if end - start < 3 or payload[start] & 1 or payload[start + 1] >= 8:
             continue
         kind = payload[start] >> 1 & 63
@@ -257,7 +266,7 @@ def hevc_facts(config: bytes, payload: bytes, length_size: int, *, complete: boo
             sets.add(payload[start:end])
         elif kind == 39:
             recovery = _hevc_recovery_point(payload[start + 2 : end])
-    return NO_PICTURE if complete else UNKNOWN
+    return _without_slice(any_unit, complete=complete)
 
 
 def _hevc_recovery_point(sei: bytes) -> int | None:
@@ -320,8 +329,9 @@ VVC_LEADING, VVC_IRAP, VVC_GDR, VVC_SETS, VVC_PICTURE_HEADER = (2, 3), (7, 8, 9)
 
 def vvc_facts(payload: bytes, length_size: int, *, complete: bool) -> SampleFacts:
     """Facts of a VVC sample: NAL unit types, and ph_non_ref_pic_flag (H.266 7.3.2.8)."""
-    carries_sets, non_reference = False, None
+    carries_sets, non_reference, any_unit = False, None, False
     for start, end in nal_spans(payload, length_size):
+        any_unit = True
         if end - start < 3 or payload[start] & 63:
             continue
         kind = payload[start + 1] >> 3
@@ -338,4 +348,4 @@ def vvc_facts(payload: bytes, length_size: int, *, complete: bool) -> SampleFact
                 needs_gop_before=kind == 3,
             )
         carries_sets = carries_sets or kind in VVC_SETS
-    return NO_PICTURE if complete else UNKNOWN
+    return _without_slice(any_unit, complete=complete)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_PNG = b"\x89PNG\r\n\x1a\n"
+#: Type of the chunk that makes a PNG file an animated one; it stands near the front, before the first picture.
+_ANIMATED = b"acTL"
 _STARTS = {
     b"version https://git-lfs": "a Git LFS pointer; the file itself was not fetched",
     b"<": "markup text",
@@ -11,7 +14,7 @@ _STARTS = {
     b"%PDF": "a PDF document",
     b"PK\x03\x04": "a ZIP archive",
     b"\x1f\x8b": "gzip-compressed data",
-    b"\x89PNG\r\n\x1a\n": "a single picture (PNG)",
+    _PNG: "a single picture (PNG)",
     b"\xff\xd8\xff\xe0": "a single picture (JPEG)",
     b"\xff\xd8\xff\xe1": "a single picture (JPEG)",
 }
@@ -27,6 +30,8 @@ def not_media(head: bytes) -> str | None:
     Args:
         head: its first bytes, MAGIC_BYTES or the whole file.
     """
+    if head.startswith(_PNG) and _ANIMATED in head:
+        return None
     for mark in _MARKS:
         head = head.removeprefix(mark)
     stripped = head.lstrip()

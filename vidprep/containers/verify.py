@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,7 +116,21 @@ def facts_of_rows(
         return [sample_facts(info, b"")] * len(table)
     if access == "demux":
         return _facts_by_demuxing(info, len(table), read_at, size_bytes)
-    return _facts_of_ranges(info, table, read_at)
+    if not info.later_configs:
+        return _facts_of_ranges(info, table, read_at)
+    bounds = [0, *(min(row, len(table)) for row, _ in info.later_configs), len(table)]
+    parts = [
+        _facts_of_ranges(info.at_row(first), _part(table, first, stop), read_at)
+        for first, stop in pairwise(bounds)
+        if first < stop
+    ]
+    return list(chain.from_iterable(parts))
+
+
+def _part(table: SampleTable, first: int, stop: int) -> SampleTable:
+    rows = slice(first, stop)
+    return replace(table, offset=table.offset[rows], size=table.size[rows], pts=table.pts[rows],
+                   flags=table.flags[rows], order=None, crc32=None)  # fmt: skip
 
 
 def _facts_by_demuxing(info: StreamInfo, count: int, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:

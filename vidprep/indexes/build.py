@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vidprep.errors import Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
-from vidprep.indexes.state import HashSet, check_folder, locked, part_paths, read_names, uri_hash
+from vidprep.indexes.state import HashSet, check_folder, hashes_here, locked, part_paths, read_names, uri_hash
 from vidprep.indexes.update import Held
 from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
@@ -28,11 +28,13 @@ from vidprep.sources.open import is_remote
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vidprep.indexes.state import Hashes
+
 #: Units grow with a listing, so that few files spread over all workers and many make few parts: 8 of each size.
 UNIT_SIZES = (128, 256, 512, 1024, 2048, 4096)
 _UNITS_PER_SIZE = 8
 #: Hashes are looked up this many at a time.
-_CHUNK_ITEMS = 1024
+_CHUNK_ITEMS = 4096
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,7 +137,7 @@ def build_index(
     options = Options(
         verify_keys=verify_keys, checksums=checksums, timeout_seconds=timeout_seconds, memory_bytes=memory_bytes
     )
-    items = list_items([os.fspath(source) for source in sources], Rules(patterns, column))
+    items = list_items([os.fspath(source) for source in sources], Rules(patterns, column, identities=update))
     begun = time.monotonic()
     with locked(index, mine.prefix) as aside:
         index.mkdir(parents=True, exist_ok=True)
@@ -170,7 +172,7 @@ class Run:
         held = HashSet()
         for part in part_paths(self._index):
             columns = read_names(part, ["status"])
-            held.add_new([uri_hash(uri) for uri in columns["uri"]])
+            held.add_new(hashes_here(columns["uri"]))
             self.summary.failed_before += columns["status"].count("error")
         return self._added(
             marked
@@ -193,14 +195,13 @@ class Run:
             self.summary.skipped -= sum(not _is_gone(item) for item in changes.values())
             yield self._task(list(changes.values()), part, part, list(changes))
 
-    def _mine(self, items: Iterable[Item]) -> Iterator[tuple[list[int], list[Item]]]:
+    def _mine(self, items: Iterable[Item]) -> Iterator[tuple[Hashes, list[Item]]]:
         """This shard's items and their hashes, a chunk at a time."""
-        shard, stream = self._shard, iter(items)
+        number, count, stream = self._shard.number, self._shard.count, iter(items)
         while chunk := list(islice(stream, _CHUNK_ITEMS)):
-            hashed = ((uri_hash(item.uri), item) for item in chunk)
-            mine = [(code, item) for code, item in hashed if code % shard.count == shard.number]
+            mine = chunk if count == 1 else [item for item in chunk if uri_hash(item.uri) % count == number]
             self.summary.videos += len(mine)
-            yield [code for code, _ in mine], [item for _, item in mine]
+            yield hashes_here([item.uri for item in mine]), mine
 
     def _added(self, marked: Iterable[tuple[Item, bool]]) -> Iterator[Task]:
         """New parts: units are cut by place in the listing, so that a run that goes on cuts as the first one did."""

@@ -1,7 +1,8 @@
 """The memory-mapped form of an index, derived from its parts once per host and shared by all its processes.
 
-`rows.arrow`: the columns with one value per video, uncompressed Arrow IPC in one batch, so that they are mapped and
-never copied. `frames.bin`: the sample tables as narrow blocks (see `frames`). `meta.json`: the content's fingerprint.
+`COLUMN.arrow`: a column with one value per video, uncompressed Arrow IPC in one batch, so that it is mapped and never
+copied; building takes the memory of a few columns and of one row group. `frames.bin`: the sample tables as narrow
+blocks (see `frames`). `meta.json`: the content's fingerprint.
 A cache is a folder named after its parts' names, sizes and times; it is built aside under a lock and renamed.
 """
 
@@ -20,18 +21,25 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from vidprep.indexes.frames import pack
+from vidprep.errors import IndexFormatError
+from vidprep.indexes.frames import FrameLists, pack
 from vidprep.indexes.schema import FRAME_NAMES, VIDEO_COLUMNS, arrow_schema, open_part
 from vidprep.indexes.state import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from vidprep.indexes.schema import Column
+    from vidprep.timebase import IntArray
+
 #: Raise when the files' layout changes.
-_LAYOUT = 2
-#: Column of rows.arrow: where a video's block starts in frames.bin (it ends where the next one starts).
+_LAYOUT = 3
+#: The column that says where a video's block starts in frames.bin (it ends where the next one starts).
 FRAMES_AT = "frames_at"
 _DIGEST_ROWS = 1 << 14
+_BATCH_SAMPLES = 100_000
+#: Columns that are read and held together: each reading opens all parts, each column takes memory.
+_COLUMNS_AT_ONCE = 8
 #: What the fingerprint covers besides the frames.
 _FINGERPRINTED = ("uri", "status", "size_bytes", "mtime_ns", "etag", "time_base", "num_frames", "num_samples")
 
@@ -43,7 +51,7 @@ def ensure_cache(index: Path, parts: Sequence[Path], cache_dir: Path | None) -> 
         OSError: no place can be written.
     """
     name = _cache_name(parts)
-    places = [cache_dir] if cache_dir else _places(index)
+    places = [cache_dir / _key(index)] if cache_dir else _places(index)
     for place in places:
         if (place / name / "meta.json").exists():
             return place / name
@@ -57,12 +65,19 @@ def ensure_cache(index: Path, parts: Sequence[Path], cache_dir: Path | None) -> 
 
 def _cache_name(parts: Sequence[Path]) -> str:
     facts = [(part.name, part.stat().st_size, part.stat().st_mtime_ns) for part in parts]
-    return hashlib.blake2b(repr((_LAYOUT, facts)).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(
+        repr((_LAYOUT, [column.name for column in VIDEO_COLUMNS], facts)).encode(), digest_size=12
+    ).hexdigest()
+
+
+def _key(index: Path) -> str:
+    """A folder of its own for each index: a cache that was made anew takes the place of that index's old one only."""
+    return hashlib.blake2b(os.fsencode(index), digest_size=8).hexdigest()
 
 
 def _places(index: Path) -> list[Path]:
     """Beside the index; else the user's cache folder; else the temporary folder."""
-    name = hashlib.blake2b(os.fsencode(index), digest_size=8).hexdigest()
+    name = _key(index)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     return [
         state_folder(index) / "cache",
@@ -97,76 +112,111 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _build(folder: Path, parts: Sequence[Path]) -> None:
-    tables, digest, at = [], hashlib.blake2b(digest_size=16), 0
+    digest = hashlib.blake2b(digest_size=16)
     with (folder / "frames.bin").open("wb") as frames:
-        for part in parts:
-            for table, starts, at_next in _part_tables(part, frames, digest, at):
-                tables.append(table.append_column(FRAMES_AT, pa.array(starts)))
-                at = at_next
-    schema = _cache_schema()
-    rows = pa.concat_tables(tables) if tables else schema.empty_table()
-    rows = rows.cast(schema).unify_dictionaries().combine_chunks()
-    for first in range(0, rows.num_rows, _DIGEST_ROWS):  # a slice at a time: Python objects are large
-        some = rows.select(_FINGERPRINTED).slice(first, _DIGEST_ROWS)
-        digest.update(repr(list(some.to_pydict().items())).encode())
-    with pa.OSFile(str(folder / "rows.arrow"), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-        for batch in rows.to_batches():
-            writer.write_batch(batch)
-    meta = {"layout": _LAYOUT, "num_videos": rows.num_rows, "fingerprint": digest.hexdigest()}
+        starts = _write_frames(parts, frames, digest)
+    _write_column(folder, FRAMES_AT, pa.chunked_array([pa.array(starts)]))
+    for first in range(0, len(VIDEO_COLUMNS), _COLUMNS_AT_ONCE):
+        columns = VIDEO_COLUMNS[first : first + _COLUMNS_AT_ONCE]
+        table = pa.concat_tables([_read_columns(part, columns) for part in parts])
+        for column in columns:
+            values = table[column.name]
+            _write_column(folder, column.name, values.dictionary_encode() if column.words else values)
+    _digest_columns(folder, len(starts), digest)
+    meta = {"layout": _LAYOUT, "num_videos": len(starts), "fingerprint": digest.hexdigest()}
     (folder / "meta.json").write_text(json.dumps(meta))
 
 
-def _cache_schema() -> pa.Schema:
-    fields = [
-        pa.field(column.name, pa.dictionary(pa.int32(), column.type) if column.words else column.type)
-        for column in VIDEO_COLUMNS
-    ]
-    return pa.schema([*fields, pa.field(FRAMES_AT, pa.int64())])
+def _write_frames(parts: Sequence[Path], frames: IO[bytes], digest: Any) -> IntArray:
+    """All blocks; gives where each starts."""
+    lengths = [np.zeros(1, np.int64)]
+    for part in parts:
+        for batch in _frame_batches(part):
+            blocks = pack(frame_lists(batch))
+            data = b"".join(blocks)
+            frames.write(data)
+            digest.update(data)
+            lengths.append(np.fromiter(map(len, blocks), np.int64, len(blocks)))
+    starts: IntArray = np.cumsum(np.concatenate(lengths))[:-1]
+    return starts
 
 
-def _part_tables(part: Path, frames: IO[bytes], digest: Any, at: int) -> Iterator[tuple[pa.Table, list[int], int]]:
-    """Row groups of a part: its columns, and where each video's block starts in `frames`, to which it is written."""
+def _frame_batches(part: Path) -> Iterator[pa.Table]:
+    """Frame columns of a part, so many rows at a time that they stay in the processor's cache."""
     with open_part(part) as file:
+        names = [name for name in FRAME_NAMES if name in file.schema_arrow.names]
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group)
-            starts = []
-            for block in _blocks(table):
-                starts.append(at)
-                frames.write(block)
-                digest.update(block)
-                at += len(block)
-            yield _video_columns(table), starts, at
+            facts = file.metadata.row_group(group)
+            columns = (facts.column(number) for number in range(facts.num_columns))
+            samples = next(column.num_values for column in columns if column.path_in_schema.startswith("sample_sizes."))
+            rows = max(facts.num_rows * _BATCH_SAMPLES // max(samples, 1), 1)
+            for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
+                yield pa.Table.from_batches([batch])
 
 
-def _video_columns(table: pa.Table) -> pa.Table:
-    schema = _cache_schema().remove(len(VIDEO_COLUMNS))
-    return pa.Table.from_arrays([_video_column(table, field) for field in schema], schema=schema)
+def frame_lists(table: pa.Table) -> FrameLists:
+    """The frame columns of a table of any version as flat arrays."""
+    bounds, sizes = _flat(table, "sample_sizes")
+    _, gaps = _flat(table, "sample_gaps")
+    _, pts_deltas = _flat(table, "sample_pts_deltas")
+    _, flags = _flat(table, "sample_flags")
+    if not len(sizes) == len(gaps) == len(pts_deltas) == len(flags):
+        raise IndexFormatError("the frame columns of a part differ in length")
+    orders, crc32s = (_rare_lists(table, name) for name in ("frame_order", "sample_crc32"))
+    return FrameLists(bounds, sizes, gaps, pts_deltas, flags, orders, crc32s)
 
 
-def _video_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    if not pa.types.is_dictionary(field.type):
-        column = table[field.name] if field.name in table.schema.names else pa.nulls(len(table), field.type)
-        return column.cast(field.type)
-    words = pa.nulls(len(table), field.type.value_type)
-    if field.name in table.schema.names:
-        words = table[field.name].cast(field.type.value_type)
-    return words.dictionary_encode().cast(field.type)
+def _flat(table: pa.Table, name: str) -> tuple[IntArray, Any]:
+    """Where each row's list starts (and the last one's end), and the values of all lists."""
+    array = _one_array(table[name].cast(arrow_schema().field(name).type))
+    bounds = array.offsets.to_numpy().astype(np.int64)
+    return bounds - bounds[0], array.flatten().to_numpy()
 
 
-def _blocks(table: pa.Table) -> Iterator[bytes]:
-    columns = [_lists(table, name) for name in FRAME_NAMES]
-    for row in range(table.num_rows):
-        yield pack(*(column(row) for column in columns))
+def _rare_lists(table: pa.Table, name: str) -> list[Any] | None:
+    """The list of each row; None where no row has one."""
+    if name not in table.schema.names or table[name].null_count == table.num_rows:
+        return None
+    array = _one_array(table[name].cast(arrow_schema().field(name).type))
+    bounds, values = array.offsets.to_numpy().tolist(), array.values.to_numpy()
+    valid = array.is_valid().to_pylist()
+    return [values[start:end] if here else None for start, end, here in zip(bounds, bounds[1:], valid, strict=False)]
 
 
-def _lists(table: pa.Table, name: str) -> Any:
-    """Row → its list as an array; None where the row or the whole column is null."""
-    if name not in table.schema.names:
-        return lambda _row: None
-    array = table[name].cast(arrow_schema().field(name).type).combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
-    values = array.values.to_numpy()
-    offsets = array.offsets.to_numpy().tolist()
-    absent = np.asarray(array.is_null()) if array.null_count else None
-    return lambda row: None if absent is not None and absent[row] else values[offsets[row] : offsets[row + 1]]
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+
+
+def _read_columns(part: Path, columns: Sequence[Column]) -> pa.Table:
+    with open_part(part) as file:
+        have = file.schema_arrow.names
+        table = file.read(columns=[column.name for column in columns if column.name in have])
+        num_rows = file.metadata.num_rows
+    arrays = [
+        table[column.name].cast(column.type) if column.name in have else pa.nulls(num_rows, column.type)
+        for column in columns
+    ]
+    return pa.Table.from_arrays(arrays, [column.name for column in columns])
+
+
+def _write_column(folder: Path, name: str, values: pa.ChunkedArray) -> None:
+    """One column as an Arrow file of one batch."""
+    try:
+        array = _one_array(values.unify_dictionaries())
+    except pa.ArrowInvalid as error:  # offsets of 32 bits
+        raise IndexFormatError(f"column {name} takes more than 2 GiB: open parts of the index by themselves") from error
+    batch = pa.record_batch([array], [name])
+    with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def map_column(folder: Path, name: str) -> pa.Array:
+    """A column of a cache, mapped."""
+    with pa.memory_map(str(folder / f"{name}.arrow")) as source:
+        return pa.ipc.open_file(source).get_batch(0).column(0)
+
+
+def _digest_columns(folder: Path, num_rows: int, digest: Any) -> None:
+    rows = pa.Table.from_arrays([map_column(folder, name) for name in _FINGERPRINTED], list(_FINGERPRINTED))
+    for first in range(0, num_rows, _DIGEST_ROWS):  # a slice at a time: Python objects are large
+        digest.update(repr(list(rows.slice(first, _DIGEST_ROWS).to_pydict().items())).encode())

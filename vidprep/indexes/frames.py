@@ -8,13 +8,17 @@ does not widen the rest; pts steps are divided by their greatest common divisor.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vidprep.indexes.rows import table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
     from vidprep.records import SampleTable
     from vidprep.timebase import IntArray
 
@@ -27,45 +31,92 @@ _DTYPES: tuple[np.dtype[Any], ...] = tuple(
     np.dtype(code) for code in ("<u1", "<u2", "V3", "<u4", "<i1", "<i2", "<i4", "<i8")
 )
 _U3, _I8 = 2, 7
-_UNSIGNED_LIMITS = ((0, 1 << 8), (1, 1 << 16), (_U3, 1 << 24), (3, 1 << 32))
-_SIGNED_LIMITS = ((4, 1 << 7), (5, 1 << 15), (6, 1 << 31))
+#: Values below the n-th limit take the n-th code.
+_UNSIGNED_LIMITS, _UNSIGNED_CODES = np.array([1 << 8, 1 << 16, 1 << 24, 1 << 32]), np.array([0, 1, _U3, 3, _I8])
+_SIGNED_LIMITS, _SIGNED_CODES = np.array([1 << 7, 1 << 15, 1 << 31]), np.array([4, 5, 6, _I8])
 
 
-def pack(
-    sizes: IntArray, gaps: IntArray, pts_deltas: IntArray, flags: Any, order: IntArray | None = None, crc32: Any = None
-) -> bytes:
-    """The block of one video; frame columns as in the index."""
-    if not len(sizes):
-        return b""
-    steps = pts_deltas[1:]
-    scale = max(int(np.gcd.reduce(steps)), 1) if len(steps) else 1
-    columns = [_narrow(sizes), _narrow(_without_first(gaps)), _narrow(_without_first(pts_deltas) // scale)]
-    extras = (_ORDER if order is not None else 0) | (_CRC32 if crc32 is not None else 0)
-    parts = [_HEADER.pack(gaps[0], pts_deltas[0], scale, *(code for code, _ in columns), extras)]
-    parts += [data for _, data in columns]
-    parts.append(np.asarray(flags, np.uint8).tobytes())
+class FrameLists(NamedTuple):
+    """Frame columns of many videos, one after the other."""
+
+    bounds: IntArray
+    """int64[videos + 1]: where each video's values start; ends with their number"""
+    sizes: IntArray
+    gaps: IntArray
+    pts_deltas: IntArray
+    flags: npt.NDArray[np.uint8]
+    orders: Sequence[IntArray | None] | None = None
+    """for each video; None = no video has one"""
+    crc32s: Sequence[npt.NDArray[np.uint32] | None] | None = None
+
+
+def pack(lists: FrameLists) -> list[bytes]:
+    """The blocks of many videos; that of a video without samples is empty. Worked out for all of them at once."""
+    lengths = np.diff(lists.bounds)
+    has_samples = lengths > 0
+    starts, ends = lists.bounds[:-1][has_samples], lists.bounds[1:][has_samples]
+    gaps, steps = lists.gaps.copy(), lists.pts_deltas.copy()
+    gaps[starts] = steps[starts] = 0
+    scales = np.maximum(_reduced(np.gcd, steps, starts), 1)
+    if len(starts) and scales.max() > 1:
+        steps //= np.repeat(scales, lengths[has_samples])
+    columns = [_narrow(values, starts) for values in (lists.sizes, gaps, steps)]
+    flags = memoryview(lists.flags.astype(np.uint8, copy=False).tobytes())
+    facts = zip(
+        np.flatnonzero(has_samples).tolist(), starts.tolist(), ends.tolist(), lists.gaps[starts].tolist(),
+        lists.pts_deltas[starts].tolist(), scales.tolist(), *(codes for codes, _ in columns), strict=True,
+    )  # fmt: skip
+    blocks = [b""] * len(lengths)
+    for video, start, end, first_gap, first_pts, scale, *codes in facts:
+        extras, extra_bytes = _packed_extras(lists, video)
+        narrow = [narrowed[code] for code, (_, narrowed) in zip(codes, columns, strict=True)]
+        blocks[video] = b"".join((
+            _HEADER.pack(first_gap, first_pts, scale, *codes, extras),
+            *(data[start * width : end * width] for data, width in narrow),
+            flags[start:end],
+            extra_bytes,
+        ))  # fmt: skip
+    return blocks
+
+
+def _reduced(function: np.ufunc, values: IntArray, starts: IntArray) -> IntArray:
+    """The function over each video's values."""
+    reduced: IntArray = function.reduceat(values, starts) if len(starts) else np.zeros(0, np.int64)
+    return reduced
+
+
+def _narrow(values: IntArray, starts: IntArray) -> tuple[list[int], dict[int, tuple[memoryview, int]]]:
+    """The code that each video's values need; and all values in the bytes of each code, with its width.
+
+    Values too large for a code are cut off in its bytes, which those videos do not use.
+    """
+    low, high = _reduced(np.minimum, values, starts), _reduced(np.maximum, values, starts)
+    unsigned = np.searchsorted(_UNSIGNED_LIMITS, high, side="right")
+    signed = np.searchsorted(_SIGNED_LIMITS, np.maximum(high, ~low), side="right")
+    codes = np.where(low >= 0, _UNSIGNED_CODES[unsigned], _SIGNED_CODES[signed])
+    return codes.tolist(), {code: _bytes_of(values, code) for code in np.unique(codes).tolist()}
+
+
+def _bytes_of(values: IntArray, code: int) -> tuple[memoryview, int]:
+    narrowed = _lowest_three(values) if code == _U3 else values.astype(_DTYPES[code])
+    return memoryview(narrowed.tobytes()), _DTYPES[code].itemsize
+
+
+def _lowest_three(values: IntArray) -> npt.NDArray[Any]:
+    """Three bytes of each value."""
+    return values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]
+
+
+def _packed_extras(lists: FrameLists, video: int) -> tuple[int, bytes]:
+    """Which extras follow the flags, and their bytes."""
+    order = lists.orders[video] if lists.orders else None
+    crc32 = lists.crc32s[video] if lists.crc32s else None
+    data = b""
     if order is not None:
-        parts.append(struct.pack("<q", len(order)) + np.asarray(order, "<i8").tobytes())
+        data += struct.pack("<q", len(order)) + np.asarray(order, "<i8").tobytes()
     if crc32 is not None:
-        parts.append(np.asarray(crc32, "<u4").tobytes())
-    return b"".join(parts)
-
-
-def _without_first(values: IntArray) -> IntArray:
-    values = values.copy()
-    values[0] = 0
-    return values
-
-
-def _narrow(values: IntArray) -> tuple[int, bytes]:
-    low, high = int(values.min()), int(values.max())
-    if low >= 0:
-        code = next((code for code, limit in _UNSIGNED_LIMITS if high < limit), _I8)
-    else:
-        code = next((code for code, limit in _SIGNED_LIMITS if -limit <= low and high < limit), _I8)
-    if code == _U3:
-        return code, values.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
-    return code, values.astype(_DTYPES[code]).tobytes()
+        data += np.asarray(crc32, "<u4").tobytes()
+    return (_ORDER if order is not None else 0) | (_CRC32 if crc32 is not None else 0), data
 
 
 def unpack(block: memoryview, num_samples: int) -> SampleTable:

@@ -12,8 +12,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vidprep.errors import Reason, SourceError
+from vidprep.errors import MediaError, Reason, SourceError
 from vidprep.indexes.state import part_paths
+from vidprep.sources.open import is_remote
 from vidprep.sources.stores import split_uri
 
 if TYPE_CHECKING:
@@ -31,10 +32,23 @@ def mirror_folder(uri: str, cache_dir: Path | None = None) -> Path:
     return (cache_dir or home) / f"index-{name}"
 
 
+def local_folder(index: str | os.PathLike[str], cache_dir: Path | None = None) -> Path:
+    """The folder of an index: its own, or that of its copy, brought up to what the store holds. Raises SourceError."""
+    where = os.fspath(index)
+    if not is_remote(where):
+        return Path(os.path.realpath(where))
+    folder = mirror_folder(where, cache_dir)
+    bring_up(where, folder)
+    return folder
+
+
 def bring_up(uri: str, folder: Path) -> None:
     """Make the copy what the store holds. Raises SourceError."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = dict(_parts(uri))
+    try:
+        wanted = dict(_parts(uri))
+    except MediaError as error:
+        raise error.with_uri(uri) from error.__cause__
     have = {path.name: path for path in part_paths(folder)}
     for name in have.keys() - wanted.keys():
         have[name].unlink()

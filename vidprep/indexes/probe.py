@@ -13,6 +13,7 @@ from vidprep.errors import LimitError, MalformedContainerError, MediaError, Reas
 from vidprep.indexes.rows import Row, error_row, video_row
 from vidprep.records import Video
 from vidprep.sources import open_source
+from vidprep.sources.local import local_identity
 
 if TYPE_CHECKING:
     from vidprep.records import Identity, SampleTable
@@ -87,12 +88,14 @@ def probe_row(
 ) -> Row:
     """The index row of one file, by column name; a file that cannot be read gives an error row, never an exception."""
     path = uri if path is None else path
+    failure: MediaError
     try:
         video = probe(uri, verify_keys=verify_keys, checksums=checksums, identity=identity, source=source)
         return video_row(video, path)
     except MediaError as error:
-        return error_row(uri, path, error, identity)
+        failure = error
     except MemoryError:
-        return error_row(uri, path, LimitError("memory ran out", reason=Reason.OUT_OF_MEMORY), identity)
+        failure = LimitError("memory ran out", reason=Reason.OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001 - a parser's mistake on a hostile file costs that file's row, not the run
-        return error_row(uri, path, MalformedContainerError(f"{type(error).__name__}: {error}"), identity)
+        failure = MalformedContainerError(f"{type(error).__name__}: {error}")
+    return error_row(uri, path, failure, identity or local_identity(uri))

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from pyarrow import dataset
 
 from vidprep.errors import IndexFormatError
-from vidprep.indexes.cache import FRAMES_AT, ensure_cache
+from vidprep.indexes.cache import FRAMES_AT, ensure_cache, map_column
 from vidprep.indexes.failed import read_failed
 from vidprep.indexes.frames import unpack
-from vidprep.indexes.mirror import bring_up, mirror_folder
+from vidprep.indexes.mirror import local_folder
 from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
 from vidprep.indexes.schema import VIDEO_NAMES
 from vidprep.indexes.state import part_paths
@@ -62,10 +62,7 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
 
 
 def _open_store(path: str, cache_dir: str | None) -> Store:
-    index = Path(path)
-    if is_remote(path):
-        index = mirror_folder(path, Path(cache_dir) if cache_dir else None)
-        bring_up(path, index)
+    index = local_folder(path, Path(cache_dir) if cache_dir else None)
     parts = [index] if index.is_file() else part_paths(index)
     if not parts:
         what = "holds no *.parquet parts" if index.is_dir() else "no such index"
@@ -83,23 +80,28 @@ class Store:
 
     def __init__(self, path: str, cache_dir: str | None, cache: Path) -> None:
         self.path, self.cache_dir = path, cache_dir
-        self.fingerprint = str(json.loads((cache / "meta.json").read_text())["fingerprint"])
-        with pa.memory_map(str(cache / "rows.arrow")) as source:
-            self.table = pa.ipc.open_file(source).read_all()
+        facts = json.loads((cache / "meta.json").read_text())
+        self.fingerprint, self._num_videos = str(facts["fingerprint"]), int(facts["num_videos"])
+        # All at once: the files go when a newer cache takes their place, what is mapped stays.
+        self._columns = {name: map_column(cache, name) for name in (*VIDEO_NAMES, FRAMES_AT)}
         self._starts = self.array(FRAMES_AT).to_numpy()
         self._frames = _map(cache / "frames.bin")
         self._getters: dict[str, Callable[[int], Any]] = {}
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return self._num_videos
 
     def array(self, name: str) -> pa.Array:
         """A column."""
-        return self.table[name].chunk(0) if len(self) else pa.array([], self.table.schema.field(name).type)
+        return self._columns[name]
+
+    def table(self, names: Sequence[str] = VIDEO_NAMES) -> pa.Table:
+        """Columns."""
+        return pa.Table.from_arrays([self.array(name) for name in names], list(names))
 
     def mask(self, expression: pc.Expression) -> npt.NDArray[np.bool_]:
         """Bool per row: the expression holds."""
-        table = self.table.append_column("row", pa.array(np.arange(len(self))))
+        table = self.table().append_column("row", pa.array(np.arange(len(self))))
         rows = dataset.dataset(table).scanner(columns=["row"], filter=expression).to_table()["row"].to_numpy()
         keep = np.zeros(len(self), bool)
         keep[rows] = True
@@ -312,7 +314,7 @@ class Index:
         names = list(VIDEO_NAMES if columns is None else columns)
         for name in names:
             _check_name(name)
-        table = self._store.table.select(names)
+        table = self._store.table(names)
         return table if self._rows is None else table.take(pa.array(self._rows))
 
 

@@ -30,17 +30,13 @@ TIMING_NAMES = (
 #: Key of a row's SampleTable, which the writer turns into the frame columns.
 TABLE = "table"
 
-_INFO_VALUES, _TIMING_VALUES = attrgetter(*INFO_NAMES), attrgetter(*TIMING_NAMES)
+_TIMING_VALUES = attrgetter(*TIMING_NAMES)
 
-_TO_COLUMN: dict[str, Callable[[Any], Any]] = {
-    "sar": lambda sar: f"{sar[0]}/{sar[1]}",
-    "time_base": format_time_base,
-    "other_streams": lambda streams: list(streams) or None,
-}
 _FROM_COLUMN: dict[str, Callable[[Any], Any]] = {
     "sar": lambda text: tuple(map(int, text.split("/"))),
     "time_base": parse_time_base,
     "other_streams": lambda streams: tuple(streams or ()),
+    "later_configs": lambda configs: tuple((each["row"], each["config"]) for each in configs or ()),
 }
 _INFO_DEFAULTS = {
     field.name: field.default for field in dataclasses.fields(StreamInfo) if field.default is not dataclasses.MISSING
@@ -59,7 +55,11 @@ def text_of(uri: str) -> str:
 def name_values(uri: str, path: str) -> Row:
     """The columns that name a video."""
     text = text_of(uri)
-    return {"uri": text, "uri_bytes": None if text == uri else os.fsencode(uri), "path": text_of(path)}
+    return {
+        "uri": text,
+        "uri_bytes": None if text is uri else os.fsencode(uri),
+        "path": text if path is uri else text_of(path),
+    }
 
 
 def uri_of(row: Mapping[str, Any]) -> str:
@@ -80,29 +80,32 @@ def identity_values(identity: Identity) -> Row:
 
 def video_row(video: Video, path: str) -> Row:
     """The row of a video that can be read."""
-    parsed, info, timing = video.parsed, video.info, video.parsed.timing
-    pts = parsed.table.frame_pts
-    row = name_values(video.uri, path)
-    row.update(identity_values(video.identity))
-    row.update(zip(INFO_NAMES, _INFO_VALUES(info), strict=True))
-    row.update(zip(TIMING_NAMES, _TIMING_VALUES(timing), strict=True))
-    for name, convert in _TO_COLUMN.items():
-        row[name] = convert(row[name])
-    row.update(
-        status="ok",
-        warnings=[dataclasses.asdict(finding) for finding in parsed.warnings] or None,
-        num_frames=len(pts),
-        num_samples=len(parsed.table),
-        num_keyframes=len(parsed.table.keyframes),
-        first_pts=int(pts[0]) if len(pts) else None,
-        last_pts=int(pts[-1]) if len(pts) else None,
-        method=parsed.method,
-        access=parsed.access,
-        keys_verified=parsed.keys_verified,
-        doubts=list(parsed.doubts) or None,
-    )
-    row[TABLE] = parsed.table
-    return row
+    parsed, info = video.parsed, video.parsed.info
+    table, pts = parsed.table, parsed.table.frame_pts
+    has_frames = len(pts) > 0
+    return {
+        **_INFO_DEFAULTS,
+        **vars(info),
+        **dict(zip(TIMING_NAMES, _TIMING_VALUES(parsed.timing), strict=True)),
+        **name_values(video.uri, path),
+        **identity_values(video.identity),
+        "sar": f"{info.sar[0]}/{info.sar[1]}",
+        "time_base": format_time_base(info.time_base),
+        "other_streams": list(info.other_streams) or None,
+        "later_configs": [{"row": row, "config": config} for row, config in info.later_configs] or None,
+        "status": "ok",
+        "warnings": [dataclasses.asdict(finding) for finding in parsed.warnings] or None,
+        "num_frames": len(pts),
+        "num_samples": len(table),
+        "num_keyframes": len(table.keyframes),
+        "first_pts": pts.item(0) if has_frames else None,
+        "last_pts": pts.item(-1) if has_frames else None,
+        "method": parsed.method,
+        "access": parsed.access,
+        "keys_verified": parsed.keys_verified,
+        "doubts": list(parsed.doubts) or None,
+        TABLE: table,
+    }
 
 
 def error_row(uri: str, path: str, error: MediaError, identity: Identity | None) -> Row:

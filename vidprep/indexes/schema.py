@@ -27,6 +27,7 @@ _FINDINGS = pa.list_(
     pa.struct([pa.field("reason", pa.string()), pa.field("message", pa.string()), pa.field("offset", pa.int64())])
 )
 _INTS = pa.list_(pa.int64())
+_CONFIGS = pa.list_(pa.struct([pa.field("row", pa.int64()), pa.field("config", pa.binary())]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,12 @@ VIDEO_COLUMNS: tuple[Column, ...] = (
         unit="",
         words=True,
         meaning="the decoder's set-up as FFmpeg calls extradata: avcC, hvcC, av1C, ...",
+    ),
+    Column(
+        name="later_configs",
+        type=_CONFIGS,
+        unit="",
+        meaning="rows of the frame table from which on another codec_config holds (several sample descriptions)",
     ),
     _column("nal_length_size", pa.int8(), "bytes", "length prefix of each NAL unit; 0 = start codes, or no NAL units"),
     _column("stream_index", pa.int32(), "", "place among the container's tracks, counted as FFmpeg counts"),
@@ -141,7 +148,7 @@ FRAME_COLUMNS: tuple[Column, ...] = (
         "sample_flags",
         pa.list_(pa.int32()),
         "bits",
-        "1 = key, 2 = shown, 4 = no other picture refers to it",
+        "1 = key, 2 = shown, 4 = no other picture refers to it, 8 = a decoder starts afresh here",
         required=True,
     ),
     _column("frame_order", _INTS, "rows", "row of each frame; null = shown rows sorted by pts, stable"),

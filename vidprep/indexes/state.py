@@ -15,7 +15,7 @@ from vidprep.errors import IndexFormatError
 from vidprep.indexes.schema import open_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -59,8 +59,13 @@ def locked(index: Path, name: str) -> Iterator[Path]:
 
 
 def uri_hash(uri: str) -> int:
-    """64 bits that stand for a uri (blake2b)."""
+    """64 bits that stand for a uri on every machine (blake2b)."""
     return int.from_bytes(hashlib.blake2b(os.fsencode(uri), digest_size=8).digest(), "little")
+
+
+def hashes_here(values: Iterable[Any]) -> Hashes:
+    """64 bits that stand for each value in this process (Python's own hashes): twenty times as quick as `uri_hash`."""
+    return np.fromiter(map(hash, values), np.int64).view(np.uint64)
 
 
 class HashSet:
@@ -92,11 +97,13 @@ def read_names(part: Path, more: Sequence[str] = ()) -> dict[str, list[Any]]:
     """Columns `uri` (byte for byte), and `more`, of one part."""
     with open_part(part) as file:
         table = file.read(columns=["uri", "uri_bytes", *more])
-    columns: dict[str, list[Any]] = table.to_pydict()
-    raw = columns.pop("uri_bytes")
-    columns["uri"] = [
-        text if exact is None else os.fsdecode(exact) for text, exact in zip(columns["uri"], raw, strict=True)
-    ]
+    all_text = table["uri_bytes"].null_count == len(table)
+    columns: dict[str, list[Any]] = table.drop_columns(["uri_bytes"]).to_pydict()
+    if not all_text:
+        raw = table["uri_bytes"].to_pylist()
+        columns["uri"] = [
+            text if exact is None else os.fsdecode(exact) for text, exact in zip(columns["uri"], raw, strict=True)
+        ]
     return columns
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidprep.errors import MediaError, Reason
-from vidprep.indexes.state import read_names, uri_hash
+from vidprep.indexes.state import hashes_here, read_names
 from vidprep.indexes.worker import vanished
 from vidprep.records import Identity
 from vidprep.sources.listing import Item
@@ -17,6 +17,8 @@ from vidprep.sources.open import MEMBER_MARK, is_remote, open_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from vidprep.indexes.state import Hashes
 
 #: Failures that may be gone the next time, although the file did not change.
 _PASSING = {
@@ -45,9 +47,8 @@ class Held:
         self._seen = np.zeros(len(codes), bool)
         self._changes: dict[int, Item] = {}
 
-    def find(self, codes: Sequence[int]) -> list[int]:
+    def find(self, wanted: Hashes) -> list[int]:
         """Place of each uri hash, −1 where the index has none."""
-        wanted = np.asarray(codes, np.uint64)
         if not len(self._codes):
             return [-1] * len(wanted)
         at = np.minimum(np.searchsorted(self._codes, wanted), len(self._codes) - 1)
@@ -101,27 +102,19 @@ _IDENTITY = ("size_bytes", "mtime_ns", "etag", "member_offset")
 def _facts(part: Path) -> tuple[Any, Any, Any]:
     """Hash of the uri, hash of the state, and whether it failed, for each row."""
     columns = read_names(part, ["status", "error_reason", *_IDENTITY])
-    identities = zip(*(columns[name] for name in _IDENTITY), strict=True)
-    states = [
-        _REDO if reason in _PASSING else _hash(identity)
-        for reason, identity in zip(columns["error_reason"], identities, strict=True)
-    ]
-    codes = [uri_hash(uri) for uri in columns["uri"]]
+    states = hashes_here(zip(*(columns[name] for name in _IDENTITY), strict=True))
+    states[[reason in _PASSING for reason in columns["error_reason"]]] = _REDO
     failed = [status == "error" for status in columns["status"]]
-    return np.array(codes, np.uint64), np.array(states, np.uint64), np.array(failed, bool)
+    return hashes_here(columns["uri"]), states, np.array(failed, bool)
 
 
 #: The state of a row that is made anew whatever the listing says.
 _REDO = 0
 
 
-def _hash(identity: tuple[Any, ...]) -> int:
-    return uri_hash(repr(identity)) or 1
-
-
 def _state_of(item: Item) -> int:
     seen = item.identity or Identity(size_bytes=-1)
-    return _hash((seen.size_bytes, seen.mtime_ns, seen.etag, seen.member_offset))
+    return hash((seen.size_bytes, seen.mtime_ns, seen.etag, seen.member_offset)) % (1 << 64)
 
 
 def exists(uri: str) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from vidprep.indexes.rows import TABLE
@@ -114,7 +113,7 @@ def _writer_options() -> dict[str, Any]:
         "column_encoding": {_leaf(name): "BYTE_STREAM_SPLIT" for name in _SPLIT_COLUMNS},
         "write_statistics": ["status", "codec", "num_frames", "duration_seconds", "width", "height", "is_vfr"],
         "store_schema": False,
-        "data_page_size": 4 << 20,
+        "data_page_size": 128 << 10,
     }
 
 
@@ -127,38 +126,28 @@ class PartWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._rows: list[Row] = []
         self._tables: list[pa.Table] = []
         self._samples = 0
         self._file = path.open("wb")
         self._writer = parquet.ParquetWriter(self._file, arrow_schema(), **_writer_options())
         self.num_rows = 0
 
-    def add(self, row: Row) -> None:
-        """Take one row."""
-        self._rows.append(row)
-        self._grow(1, row.get("num_samples") or 0)
+    def add(self, rows: Sequence[Row]) -> None:
+        """Take rows."""
+        self.add_table(rows_to_table(rows))
 
     def add_table(self, table: pa.Table) -> None:
         """Take rows that are an Arrow table already."""
-        self._gather()
         self._tables.append(table)
-        self._grow(table.num_rows, pc.sum(table["num_samples"]).as_py() or 0)
-
-    def _grow(self, rows: int, samples: int) -> None:
-        self.num_rows += rows
-        self._samples += samples
+        self.num_rows += table.num_rows
+        self._samples += sum(
+            sizes.offsets[-1].as_py() - sizes.offsets[0].as_py() for sizes in table["sample_sizes"].chunks
+        )
         if self._samples >= ROW_GROUP_SAMPLES:
             self._flush()
 
-    def _gather(self) -> None:
-        if self._rows:
-            self._tables.append(rows_to_table(self._rows))
-            self._rows = []
-
     def _flush(self) -> None:
         """Write what was taken as one row group."""
-        self._gather()
         if self._tables:
             table = pa.concat_tables(self._tables)
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))

@@ -46,6 +46,14 @@ class ClipBatch:
     def __len__(self) -> int:
         return len(self.clip)
 
+    def to(self, device: Any, *, non_blocking: bool = False) -> ClipBatch:
+        """The batch with its frames, torch tensors, on a device. Lightning and Accelerate look for this method."""
+        if isinstance(self.frames, list):
+            moved = [frames.to(device, non_blocking=non_blocking) for frames in self.frames]
+        else:
+            moved = self.frames.to(device, non_blocking=non_blocking)
+        return replace(self, frames=moved)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedClip:
@@ -61,6 +69,10 @@ class LoadedClip:
     num_bytes_read: int = 0
     num_pictures: int = 0
     """coded pictures decoded, wanted or not"""
+    read_seconds: float = 0.0
+    """planning, reading and cutting"""
+    decode_seconds: float = 0.0
+    """decoding, waiting for a decoder included"""
     failures: tuple[Failure, ...] = ()
     is_filler: bool = False
     """fills up the last batch"""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from vidprep.loaders import ranks
+from vidprep.loaders import ranks, requirements
 from vidprep.loaders.batches import ClipBatch, LoadedClip, assemble, pixels
 from vidprep.loaders.clip_source import ClipSource
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
-from vidprep.loaders.outputs import OUTPUTS, check_output, converted, to_device
+from vidprep.loaders.outputs import OUTPUTS, converted, to_device
 from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
 from vidprep.loaders.progress import ProgressBar
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background, Ordered
 from vidprep.loaders.state import checked_state, to_state
 from vidprep.loaders.statistics import Statistics
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from vidprep.loaders.pipeline import Transform
     from vidprep.samplers.ranks import RankBatch
 
+    Place = tuple[int, int, bool]  # epoch, position, whether it only fills up the last batch
     Placed = tuple[int, list[LoadedClip], Any]  # place to resume from, clips without pixels, pixels
 
 
 class ClipLoader:
     """Iterating gives one epoch of `ClipBatch`.
 
-    Each `iter()` starts an epoch: the one that `load_state_dict` or `set_epoch` named, else the one after the last that
-    was started. Leaving the loop early is fine; `state_dict()` then still says how far it went.
+    Each `iter()` starts an epoch: the one that `load_state_dict` or `set_epoch` named, else the one after the last of
+    which a batch was taken. Leaving the loop early is fine; `state_dict()` then still says how far it went.
 
     Which clips make which batch depends on (seed, epoch, position) alone: not on threads, prefetch, engine or the
     number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips.
@@ -64,7 +65,7 @@ class ClipLoader:
         progress: show batches, rate and waiting on stderr, on rank 0.
 
     Raises:
-        MissingDependencyError: DALI, or what engine or output need, is not installed.
+        MissingDependencyError: DALI, or what engine or output need, is not installed; names all that is missing.
         SamplingError: the plan has no clips, or fewer than one batch for each rank.
     """
 
@@ -103,7 +104,7 @@ class ClipLoader:
             if value is not None and value < least:
                 raise ValueError(f"{name}={value}: expected at least {least}")
         device_ordinal(device)
-        check_output(output, device)
+        requirements.check_installed(requirements.of_loader(engine=engine, device=device, output=output))
         self._rank, self._world_size = ranks.resolve(rank, world_size)
         self._batch_size, self._drop_last = batch_size, drop_last
         self._plan, self._device, self._size, self._output = plan, device, size, output
@@ -118,6 +119,7 @@ class ClipLoader:
         self._shows_progress = progress and self._rank == 0
         self._epoch, self._position, self._next_epoch = 0, 0, 0
         self._running: Background[Placed] | None = None
+        self._clips: Ordered[Place, LoadedClip] | None = None
         self._closed = False
         self.failures = FailureLedger(max_failures)
 
@@ -126,12 +128,15 @@ class ClipLoader:
         if self._closed:
             raise RuntimeError("the loader is closed")
         self._stop()
-        if self._next_epoch != self._epoch or self._position >= self._plan.num_positions:
+        if self._next_epoch != self._epoch:
             self._epoch, self._position = self._next_epoch, 0
-        self._next_epoch = self._epoch + 1
         self._statistics.start()
-        self._running = Background(self._placed(self._epoch, self._position), self._prefetch)
-        return self._consume(self._running)
+        self._clips = self._read_ahead(self._epoch, self._position)
+        placed = self._placed(self._clips, self._position)
+        self._running = Background(placed, self._prefetch, cancel=self._clips.cancel)
+        batches = self._consume(self._running)
+        next(batches)
+        return batches
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch."""
@@ -139,6 +144,8 @@ class ClipLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch, from its beginning."""
+        if epoch < 0:
+            raise ValueError(f"epoch={epoch}: expected at least 0")
         self._stop()
         self._epoch, self._position, self._next_epoch = epoch, 0, epoch
 
@@ -164,6 +171,7 @@ class ClipLoader:
 
         Raises:
             SamplingError: the state does not fit.
+            ValueError: `allow` names something else.
         """
         epoch, position = checked_state(
             state,
@@ -182,6 +190,7 @@ class ClipLoader:
         return self._statistics.report(
             threads=self._threads,
             batches_waiting=self._running.num_waiting if self._running else 0,
+            clips_waiting=self._clips.num_ready if self._clips else 0,
             fallbacks=getattr(self._engine, "num_fallbacks", 0),
             failures=len(self.failures),
         )
@@ -236,20 +245,24 @@ class ClipLoader:
             self._running = None
 
     def _consume(self, running: Background[Placed]) -> Iterator[ClipBatch]:
-        """Hand out finished batches; the position moves with each, before the consumer has it."""
+        """Hand out finished batches; the position moves with each, before the consumer has it.
+
+        The first value is none: once it is taken, dropping the iterator runs `finally`, and nothing is left behind.
+        """
         bar = self._bar()
         try:
+            yield None  # type: ignore[misc]  # taken by __iter__
             while (placed := self._wait(running)) is not None:
                 end, clips, frames = placed
                 self._statistics.add_clips(clips)
                 self.failures.add(failure for clip in clips for failure in clip.failures)
                 batch = assemble(clips, converted(frames, self._output))
-                self._position = end
+                self._position, self._next_epoch = end, self._epoch + 1
                 bar.step()
                 yield batch
             self._position = self._plan.num_positions
             if self.failures.is_limited:
-                self.failures.check(ranks.total(len(self.failures), self._world_size))
+                self.failures.check(ranks.total(len(self.failures), self._world_size, self._device))
         finally:
             bar.close()
             running.close()
@@ -264,29 +277,27 @@ class ClipLoader:
         self._statistics.add_seconds("wait", time.perf_counter() - began)
         return placed
 
-    def _placed(self, epoch: int, position: int) -> Iterator[Placed]:
-        """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
+    def _read_ahead(self, epoch: int, position: int) -> Ordered[Place, LoadedClip]:
+        """The clips of this rank, from a place of an epoch on."""
         places = (
             (epoch, place, repeats)
             for batch in self._batches(position)
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        depth = self._batch_size + self._threads
-        clips = ordered(self._load, places, threads=self._threads, depth=depth)
+        return Ordered(self._load, places, threads=self._threads, depth=self._batch_size + self._threads)
+
+    def _placed(self, clips: Ordered[Place, LoadedClip], position: int) -> Iterator[Placed]:
+        """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
         try:
             for batch in self._batches(position):
                 loaded = [next(clips) for _ in batch.positions]
-                self._statistics.add_waiting(-len(loaded))
                 yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
         finally:
             clips.close()
 
-    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
+    def _load(self, place: Place) -> LoadedClip:
         epoch, position, repeats = place
-        began = time.perf_counter()
         clip = self._source.load(epoch, position)
-        self._statistics.add_seconds("read and decode", time.perf_counter() - began)
-        self._statistics.add_waiting(1)
         return clip.as_filler() if repeats else clip
 
     def _finished(self, clips: Sequence[LoadedClip]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from vidprep.errors import DecodeError, MediaError, SamplingError, VidprepError
@@ -63,17 +64,22 @@ class ClipSource:
         return self._plan.replacement(epoch, position, attempt)
 
     def _decoded(self, position: int, planned: Any, failures: list[Failure]) -> LoadedClip:
-        video, spec = self._plan.videos[planned.video], planned.spec
+        began = time.perf_counter()
+        video, spec = planned.media, planned.spec
         with open_indexed(video) as source:
             cut = read_cut(video, source, spec.unique_frames)
+        read = time.perf_counter()
+        frames = spread(self._engine.decode(cut), cut.frames, spec)
         return LoadedClip(
             position=position,
             video=planned.video,
-            frames=spread(self._engine.decode(cut), cut.frames, spec),
+            frames=frames,
             spec=spec,
             labels=planned.labels,
             num_bytes_read=cut.num_bytes_read,
             num_pictures=len(cut.packets),
+            read_seconds=read - began,
+            decode_seconds=time.perf_counter() - read,
             failures=tuple(failures),
         )
 

@@ -13,7 +13,7 @@ from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
 from vidprep.loaders.pipeline import device_ordinal, import_dali
-from vidprep.loaders.readahead import Background, ordered
+from vidprep.loaders.readahead import Background, Ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,13 +67,16 @@ class DaliSource:
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._running: Background[list[LoadedClip]] | None = None
-        self._epoch = 0
+        self._epoch, self._closed = 0, False
         self.failures = FailureLedger(max_failures)
 
     def __call__(self) -> Outputs:
         """The next batch: one list of samples for each of OUTPUT_NAMES. Raises StopIteration after an epoch."""
+        if self._closed:
+            raise RuntimeError("the source is closed")
         if self._running is None:
-            self._running = Background(self._loaded(self._epoch), self._prefetch)
+            ahead = self._read_ahead(self._epoch)
+            self._running = Background(self._loaded(ahead), self._prefetch, cancel=ahead.cancel)
         clips = next(self._running, None)
         if clips is None:
             self.set_epoch(self._epoch + 1)
@@ -108,6 +111,7 @@ class DaliSource:
 
     def close(self) -> None:
         """Stop threads, free decoders; twice is harmless."""
+        self._closed = True
         self.set_epoch(self._epoch)
         self._engine.close()
 
@@ -122,13 +126,15 @@ class DaliSource:
         batches: Iterator[Any] = self._plan.batches(batch_size, rank, world_size, drop_last=drop_last)
         return batches
 
-    def _loaded(self, epoch: int) -> Iterator[list[LoadedClip]]:
+    def _read_ahead(self, epoch: int) -> Ordered[tuple[int, int, bool], LoadedClip]:
         places = (
             (epoch, place, repeats)
             for batch in self._batches()
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        clips = ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+        return Ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+
+    def _loaded(self, clips: Ordered[tuple[int, int, bool], LoadedClip]) -> Iterator[list[LoadedClip]]:
         try:
             for batch in self._batches():
                 yield [next(clips) for _ in batch.positions]

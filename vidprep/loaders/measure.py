@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vidprep.errors import VidprepError
+from vidprep.errors import SamplingError, VidprepError
 from vidprep.loaders.clip_loader import ClipLoader
 from vidprep.loaders.clip_source import CLIP_ERRORS, ClipSource
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.choose import choose_engine, default_threads
+from vidprep.loaders.statistics import bottleneck_between
 from vidprep.samplers.what_if import bytes_with_gop, cost_with_gop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from vidprep.loaders.batches import ClipBatch
+    from vidprep.loaders.cut import Cut
 
 #: The loader should be this much faster than the training step, so that no wait shows when a few clips are dear.
 HEADROOM = 1.5
+
+#: Cuts that are kept in memory where decoding alone is measured.
+KEPT_CUTS = 256
+POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +74,31 @@ def measure_reading(plan: Any, *, seconds: float, threads: int) -> Rate:
     """Cuts planned and read, nothing decoded."""
 
     def read(position: int) -> tuple[int, int, int]:
-        planned = plan.clip(0, position)
-        video = plan.videos[planned.video]
-        with open_indexed(video) as source:
-            cut = read_cut(video, source, planned.spec.unique_frames)
+        cut = _cut(plan, position)
         return len(cut.frames), len(cut.packets), cut.num_bytes_read
 
     return _measured(plan, read, seconds, threads)
+
+
+def measure_decoding(plan: Any, *, engine: str, device: str, seconds: float, threads: int | None) -> Rate:
+    """The engine alone, over cuts that were read before: the plan's first KEPT_CUTS, again and again."""
+    chosen = choose_engine(engine, device)
+    num_threads = threads or default_threads(chosen)
+
+    def decode(position: int) -> tuple[int, int, int]:
+        cut = cuts[position % len(cuts)]
+        chosen.decode(cut)
+        return len(cut.frames), len(cut.packets), cut.num_bytes_read
+
+    try:
+        with ThreadPoolExecutor(num_threads) as pool:
+            found = list(pool.map(partial(_cut_or_none, plan), range(min(len(plan), KEPT_CUTS))))
+        cuts = [cut for cut in found if cut is not None]
+        if not cuts:
+            raise SamplingError(f"none of the first {len(found)} clips can be read")
+        return _measured(plan, decode, seconds, num_threads)
+    finally:
+        chosen.close()
 
 
 def measure_engine(plan: Any, *, engine: str, device: str, seconds: float, threads: int | None) -> Rate:
@@ -87,10 +117,12 @@ def measure_engine(plan: Any, *, engine: str, device: str, seconds: float, threa
 
 
 def measure_loader(plan: Any, *, seconds: float, **options: Any) -> Rate:
-    """The whole ClipLoader, from the second batch on; its options are given through."""
+    """The whole ClipLoader, once each of its threads has done a clip; its options are given through."""
     with ClipLoader(plan, **options) as loader:
         batches = _for_ever(loader)
         next(batches)
+        while loader.stats()["clips"] < loader.stats()["threads"]:
+            next(batches)
         before, began = loader.stats(), time.perf_counter()
         wanted = 0
         while time.perf_counter() - began < seconds:
@@ -100,7 +132,7 @@ def measure_loader(plan: Any, *, seconds: float, **options: Any) -> Rate:
     return Rate(
         seconds=elapsed,
         wanted_frames=wanted,
-        bottleneck=after["bottleneck"],
+        bottleneck=bottleneck_between(before, after),
         **{name: after[name] - before[name] for name in ("clips", "pictures", "bytes_read", "failures")},
     )
 
@@ -134,34 +166,65 @@ def _clip_or_none(plan: Any, position: int) -> Any:
         return None
 
 
-def _for_ever(loader: ClipLoader) -> Any:
+def _cut(plan: Any, position: int) -> Cut:
+    planned = plan.clip(0, position)
+    with open_indexed(planned.media) as source:
+        return read_cut(planned.media, source, planned.spec.unique_frames)
+
+
+def _cut_or_none(plan: Any, position: int) -> Cut | None:
+    try:
+        return _cut(plan, position)
+    except CLIP_ERRORS:
+        return None
+
+
+def _for_ever(loader: ClipLoader) -> Iterator[ClipBatch]:
     while True:
         yield from loader
 
 
 def _measured(plan: Any, work: Callable[[int], tuple[int, int, int]], seconds: float, threads: int) -> Rate:
-    """`work(position)` in threads until the time is over; positions in order, again from 0 after the last."""
-    positions = count()
-    end = time.perf_counter() + seconds
+    """`work(position)` in threads; positions in order, again from 0 after the last.
 
-    def run(_: int) -> list[tuple[int, int, int] | None]:
-        done: list[tuple[int, int, int] | None] = []
-        while time.perf_counter() < end:
-            try:
-                done.append(work(next(positions) % len(plan)))
-            except CLIP_ERRORS:
-                done.append(None)
-        return done
+    What ends in a window of time that begins once each thread has done a clip on average: decoders exist by then, and
+    clips that are in work at its beginning make up for those at its end.
+    """
+    positions, stop = count(), threading.Event()
+    ends: list[tuple[float, tuple[int, int, int] | None]] = []
 
-    began = time.perf_counter()
+    def run() -> None:
+        while not stop.is_set():
+            entry = None
+            with suppress(*CLIP_ERRORS):
+                entry = work(next(positions) % len(plan))
+            ends.append((time.perf_counter(), entry))
+
     with ThreadPoolExecutor(threads) as pool:
-        done = [entry for entries in pool.map(run, range(threads)) for entry in entries]
+        running = [pool.submit(run) for _ in range(threads)]
+        try:
+            _wait_for(ends, running, threads)
+            began, warm = time.perf_counter(), len(ends)
+            wait(running, timeout=seconds, return_when=FIRST_EXCEPTION)
+            _wait_for(ends, running, warm + 1)
+            elapsed = time.perf_counter() - began
+        finally:
+            stop.set()
+    for thread in running:
+        thread.result()
+    done = [entry for end, entry in ends if began < end <= began + elapsed]
     had = [entry for entry in done if entry is not None]
     return Rate(
-        seconds=time.perf_counter() - began,
+        seconds=elapsed,
         clips=len(had),
         wanted_frames=sum(entry[0] for entry in had),
         pictures=sum(entry[1] for entry in had),
         bytes_read=sum(entry[2] for entry in had),
         failures=len(done) - len(had),
     )
+
+
+def _wait_for(ends: list[Any], running: list[Future[None]], number: int) -> None:
+    """Until that many clips have been done, or a thread has died."""
+    while len(ends) < number and not any(thread.done() for thread in running):
+        time.sleep(POLL_SECONDS)

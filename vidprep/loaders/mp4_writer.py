@@ -106,11 +106,11 @@ def _shown_places(cut: Cut, ranks: IntArray) -> IntArray:
     return (np.cumsum(shown) - shown)[place]
 
 
-def _sample(info: StreamInfo, packet: Packet) -> bytes:
+def _sample(info: StreamInfo, packet: Packet) -> bytes | memoryview:
     """The packet as MP4 stores it: NAL units behind four-byte lengths."""
     length_size = nal_length_size(info)
     if info.codec not in ("h264", "hevc") or length_size == 4:
-        return packet.data
+        return packet.payload
     units = annexb_units(packet.data, length_size)
     return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
 

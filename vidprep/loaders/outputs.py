@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from vidprep.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 OUTPUTS = ("torch", "numpy", "dlpack")
-
-
-def check_output(output: str, device: str) -> None:
-    """Raise MissingDependencyError where torch is needed and not there: for torch batches, and on any GPU."""
-    if (output == "torch" or device != "cpu") and importlib.util.find_spec("torch") is None:
-        raise MissingDependencyError("torch", "torch")
 
 
 def converted(batch: Any, output: str) -> Any:

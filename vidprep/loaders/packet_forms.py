@@ -6,17 +6,27 @@ The in-memory MP4 that DALI takes is in mp4_writer.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from vidprep.errors import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from vidprep.loaders.cut import Cut, Packet
     from vidprep.records import StreamInfo
+    from vidprep.timebase import IntArray
 
 START_CODE = b"\x00\x00\x00\x01"
+_START_CODE = np.frombuffer(START_CODE, np.uint8)
+_FOUR = np.arange(4)
+
+#: Fewer samples than this are walked through one by one.
+FEW_SAMPLES = 48
 
 Data = TypeVar("Data", bytes, memoryview)
 
@@ -35,23 +45,7 @@ def annexb(data: bytes, length_size: int) -> bytes:
     """
     if length_size == 0:
         return data
-    if int.from_bytes(data[:length_size], "big") == len(data) - length_size > 0:  # one unit, as most samples are
-        return START_CODE + data[length_size:]
-    if length_size == len(START_CODE):
-        return _annexb_in_place(bytearray(data))
     return b"".join(part for unit in nal_units(memoryview(data), length_size) for part in (START_CODE, unit))
-
-
-def _annexb_in_place(data: bytearray) -> bytes:
-    """Four-byte lengths overwritten: pictures of many slices have many."""
-    at, end = 0, len(data)
-    while at < end:
-        unit = int.from_bytes(data[at : at + 4], "big")
-        data[at : at + 4] = START_CODE
-        at += 4 + unit
-    if at > end:
-        raise ValueError(f"a NAL unit runs {at - end} bytes past the end of its sample")
-    return bytes(data)
 
 
 def nal_units(data: Data, length_size: int) -> Iterator[Data]:
@@ -85,20 +79,24 @@ def parameter_sets(info: StreamInfo) -> bytes:
     return b"".join(START_CODE + unit for unit in configuration_units(info))
 
 
-def configuration_units(info: StreamInfo) -> list[bytes]:
+def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:
     """Parameter set NAL units from Annex B, avcC (ISO/IEC 14496-15, 5.3.3.1) or hvcC (8.3.3.1).
 
     Raises:
         ValueError: the configuration is cut off.
     """
-    config = info.codec_config
-    if info.codec not in NAL_CODECS or not config:
-        return []
+    return _configuration_units(info.codec, info.codec_config)
+
+
+@lru_cache(maxsize=256)
+def _configuration_units(codec: str, config: bytes) -> tuple[bytes, ...]:
+    if codec not in NAL_CODECS or not config:
+        return ()
     if is_annexb(config):
-        return annexb_units(config)
-    if info.codec == "vvc":
+        return tuple(annexb_units(config))
+    if codec == "vvc":
         raise ValueError("vvcC is not read here")
-    return list(_avcc_units(config) if info.codec == "h264" else _hvcc_units(config))
+    return tuple(_avcc_units(config) if codec == "h264" else _hvcc_units(config))
 
 
 def is_annexb(config: bytes) -> bool:
@@ -114,9 +112,9 @@ def nal_length_size(info: StreamInfo) -> int:
     return (config[place] & 3) + 1
 
 
-def parameter_set_units(info: StreamInfo, first_sample: bytes) -> list[bytes]:
+def parameter_set_units(info: StreamInfo, first_sample: bytes | memoryview) -> list[bytes]:
     """Parameter sets from the configuration, or else from the first sample."""
-    units = configuration_units(info) or annexb_units(first_sample, nal_length_size(info))
+    units = configuration_units(info) or annexb_units(bytes(first_sample), nal_length_size(info))
     return [unit for unit in units if is_parameter_set(info.codec, unit[0])]
 
 
@@ -189,19 +187,110 @@ def elementary_packets(cut: Cut) -> list[tuple[int, bytes]]:
     Raises:
         DecodeError: a packet or the configuration is malformed.
     """
-    info, starts = cut.info, frozenset(cut.segment_starts)
-    length_size = nal_length_size(info)
-    row = -1
+    return [
+        (row, bytes(memoryview(run.buffer)[start:end]))
+        for run in elementary_runs(cut)
+        for row, (start, end) in zip(run.rows.tolist(), pairwise(run.offsets.tolist()), strict=True)
+    ]
+
+
+class Run(NamedTuple):
+    """The packets of one segment in the form that NVDEC takes, one behind the other."""
+
+    buffer: bytearray
+    offsets: IntArray
+    """int64[n + 1]: where each packet begins, and where the last one ends"""
+    rows: IntArray
+    """int64[n]: the row of each packet"""
+
+
+def elementary_runs(cut: Cut) -> list[Run]:
+    """As `elementary_packets`, the packets of each segment in one buffer: they are copied once.
+
+    Raises:
+        DecodeError: a packet or the configuration is malformed.
+    """
     try:
-        header = parameter_sets(info) if info.codec in NAL_CODECS else _raw_header(info)
-        out = []
-        for place, packet in enumerate(cut.packets):
-            row = packet.row
-            data = annexb(packet.data, length_size)
-            out.append((row, header + data if header and place in starts else data))
+        header = parameter_sets(cut.info) if cut.info.codec in NAL_CODECS else _raw_header(cut.info)
     except ValueError as error:
-        raise DecodeError(f"coded sample {row}: {error}", uri=cut.uri, frame_index=_frame_after(cut, row)) from error
-    return out
+        raise DecodeError(str(error), uri=cut.uri, frame_index=_frame_after(cut, -1)) from error
+    length_size = nal_length_size(cut.info)
+    runs = []
+    for packets in cut.segments:
+        try:
+            runs.append(_run(packets, header, length_size))
+        except _MalformedSampleError as error:
+            row = error.row
+            raise DecodeError(
+                f"coded sample {row}: {error}", uri=cut.uri, frame_index=_frame_after(cut, row)
+            ) from error  # fmt: skip
+    return runs
+
+
+class _MalformedSampleError(ValueError):
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def _run(packets: Sequence[Packet], header: bytes, length_size: int) -> Run:
+    """Raises _MalformedSampleError."""
+    payloads = [packet.payload for packet in packets]
+    if length_size not in (0, len(START_CODE)):
+        payloads = [_annexb_of(packet, length_size) for packet in packets]
+    buffer = bytearray().join([header, *payloads]) if payloads else bytearray()
+    offsets = np.zeros(len(payloads) + 1, np.int64)
+    np.cumsum([len(payload) for payload in payloads], out=offsets[1:])
+    offsets[1:] += len(header)
+    if length_size == len(START_CODE) and payloads:
+        starts = offsets[:-1].copy()
+        starts[0] = len(header)
+        bad = _put_start_codes(buffer, starts, offsets[1:])
+        if bad is not None:
+            raise _MalformedSampleError("a NAL unit runs past the end of its sample", packets[bad].row)
+    return Run(buffer, offsets, np.array([packet.row for packet in packets], np.int64))
+
+
+def _annexb_of(packet: Packet, length_size: int) -> bytes:
+    try:
+        return annexb(packet.data, length_size)
+    except ValueError as error:
+        raise _MalformedSampleError(str(error), packet.row) from error
+
+
+def _put_start_codes(buffer: bytearray, start: IntArray, end: IntArray) -> int | None:
+    """Overwrite four-byte lengths, the first of all samples at once, then the second, while there are many.
+
+    Args:
+        buffer: length-prefixed samples.
+        start: int64[n]: where each begins.
+        end: int64[n]: where each ends.
+
+    Returns:
+        place of a sample one of whose units runs past its end, None if all are whole.
+    """
+    view, place = np.frombuffer(buffer, np.uint8), np.arange(len(start))
+    while len(place) >= FEW_SAMPLES:
+        if (start + 4 > end).any():
+            return int(place[start + 4 > end][0])
+        prefix = start[:, None] + _FOUR
+        start = start + 4 + view[prefix].view(">u4")[:, 0]
+        view[prefix] = _START_CODE
+        if (start > end).any():
+            return int(place[start > end][0])
+        more = start < end
+        start, end, place = start[more], end[more], place[more]
+    samples = zip(place.tolist(), start.tolist(), end.tolist(), strict=True)
+    return next((at for at, *edges in samples if not _has_start_codes_put(buffer, *edges)), None)
+
+
+def _has_start_codes_put(buffer: bytearray, at: int, end: int) -> bool:
+    """The same of one sample; whether its units end where it does."""
+    while at + 4 <= end:
+        unit = int.from_bytes(buffer[at : at + 4], "big")
+        buffer[at : at + 4] = START_CODE
+        at += 4 + unit
+    return at == end
 
 
 #: Codecs whose configuration is a piece of their elementary stream.
@@ -225,8 +314,8 @@ def av_packet(packet: Packet) -> Any:
     import av
 
     # Not Packet(data): that lends FFmpeg Python's own memory, without the zero padding that its bit readers run into.
-    out = av.Packet(len(packet.data))
-    out.update(packet.data)
+    out = av.Packet(len(packet.payload))
+    out.update(packet.payload)  # type: ignore[arg-type]  # any buffer will do
     out.pts = out.dts = packet.row
     out.is_keyframe = packet.key
     return out

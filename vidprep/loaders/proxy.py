@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vidprep.errors import DecodeError, MissingDependencyError, SamplingError
+from vidprep.errors import DecodeError, SamplingError
 from vidprep.loaders.clip_source import ClipSource
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.cut import open_indexed, read_cut
@@ -27,6 +27,7 @@ from vidprep.loaders.engines.dali import H273_MATRICES, refusal
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.mp4_writer import cut_to_mp4
 from vidprep.loaders.pipeline import GraphOptions, device_ordinal, import_dali, shaped
+from vidprep.loaders.requirements import check_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -141,7 +142,7 @@ class CutSource(ClipSource):
 
     def _decoded(self, position: int, planned: Any, failures: list[Failure]) -> Any:
         del failures
-        video, spec = self._plan.videos[planned.video], planned.spec
+        video, spec = planned.media, planned.spec
         if not len(spec) or bool((spec.frame_index < 0).any()):
             raise SamplingError(
                 "constant padding and empty clips cannot pass DALI Proxy; pad='edge', or use ClipLoader"
@@ -178,11 +179,8 @@ def import_proxy() -> Any:
     Raises:
         MissingDependencyError: DALI or torch is not installed.
     """
-    import_dali()
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependencyError("torch", "torch") from None
+    check_installed(("nvidia.dali", "torch"))
+    import torch
     from nvidia.dali.plugin.pytorch.experimental import proxy
 
     if torch.version.cuda is None:

@@ -1,8 +1,9 @@
-"""What torch.distributed knows, where it runs; one process otherwise. Never imports torch by itself."""
+"""What torch.distributed knows, where it runs; one process otherwise."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 
@@ -16,8 +17,8 @@ def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return (distributed.get_rank(), distributed.get_world_size()) if distributed else (0, 1)
 
 
-def total(count: int, world_size: int) -> int:
-    """The sum of a count over all ranks; must be called by all of them.
+def total(count: int, world_size: int, device: str) -> int:
+    """The sum of a count over all ranks; must be called by all of them, each with a device of its own.
 
     The count itself where torch.distributed does not run, or has another number of ranks than the loader: then not all
     of its processes take part, and waiting for them would be for ever.
@@ -26,8 +27,17 @@ def total(count: int, world_size: int) -> int:
     if distributed is None or distributed.get_world_size() != world_size:
         return count
     counts: list[int] = [0] * distributed.get_world_size()
-    distributed.all_gather_object(counts, count)
+    with _current(device):  # NCCL sends from the current device, which may be the same on all ranks by default
+        distributed.all_gather_object(counts, count)
     return sum(counts)
+
+
+def _current(device: str) -> Any:
+    if device == "cpu":
+        return nullcontext()
+    import torch
+
+    return torch.cuda.device(device)
 
 
 def _initialised() -> Any:

@@ -6,10 +6,11 @@ import queue
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
 T = TypeVar("T")
@@ -19,41 +20,71 @@ R = TypeVar("R")
 POLL_SECONDS = 0.2
 
 
-def ordered(work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int) -> Generator[R, None, None]:
+class Ordered(Generic[T, R]):
     """`work(item)` of each item, in the order of the items, at most `depth` of them begun and not yet taken.
 
-    An error of `work` is raised where its result was due. Closing the iterator, or leaving it by an exception, cancels
-    what has not begun and waits for what has.
+    An error of `work` is raised where its result was due, and ends the iteration.
     """
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="vidprep-read")
-    begun: deque[Future[R]] = deque()
-    remaining = iter(items)
-    try:
-        for item in remaining:
-            begun.append(pool.submit(work, item))
-            if len(begun) >= depth:
-                break
-        while begun:
-            result = begun.popleft().result()
-            for item in remaining:
-                begun.append(pool.submit(work, item))
-                break
-            yield result
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+    def __init__(self, work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vidprep-read")
+        self._work = work
+        self._items = iter(items)
+        self._depth = depth
+        self._begun: deque[Future[R]] = deque()
+
+    def __iter__(self) -> Iterator[R]:
+        return self
+
+    def __next__(self) -> R:
+        try:
+            self._fill()
+            if self._begun:
+                result = self._begun.popleft().result()
+                self._fill()
+                return result
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        raise StopIteration
+
+    @property
+    def num_ready(self) -> int:
+        """Results that are there and not yet taken."""
+        return sum(future.done() for future in list(self._begun))
+
+    def cancel(self) -> None:
+        """Begin nothing more; from any thread, without waiting. Who waits for a result gets that, or an error."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for what has begun."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._begun.clear()
+
+    def _fill(self) -> None:
+        for item in islice(self._items, self._depth - len(self._begun)):
+            self._begun.append(self._pool.submit(self._work, item))
 
 
 class Background(Generic[T]):
     """An iterator whose items are made ahead by a thread of its own, at most `depth` of them waiting.
 
     Errors of the source are raised where their item was due. If the thread is gone without a word, that is an error
-    too, not a wait for ever.
+    too, not a wait for ever; so is asking for an item after `close`.
+
+    Args:
+        source: is advanced, and closed if it has `close`, in the thread.
+        depth: items that wait.
+        cancel: called by `close`, so that an item in the making need not be finished first.
     """
 
-    def __init__(self, source: Iterator[T], depth: int) -> None:
+    def __init__(self, source: Iterator[T], depth: int, *, cancel: Callable[[], None] | None = None) -> None:
         self._queue: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=max(depth, 1))
         self._stop = threading.Event()
-        self._source = source
+        self._has_ended = False
+        self._source, self._cancel = source, cancel
         self._thread = threading.Thread(target=self._run, name="vidprep-batch", daemon=True)
         self._thread.start()
 
@@ -61,11 +92,12 @@ class Background(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        if self._stop.is_set():
+        if self._has_ended:
             raise StopIteration
         kind, value = self._get()
         if kind == "item":
             return value  # type: ignore[no-any-return]  # kind says what it is
+        self._has_ended = True
         self.close()
         if kind == "error":
             raise value
@@ -79,18 +111,21 @@ class Background(Generic[T]):
     def close(self) -> None:
         """Stop the thread and wait for it; twice is harmless."""
         self._stop.set()
+        if self._cancel is not None:
+            self._cancel()
         while self._thread.is_alive():
             self._drain()
             self._thread.join(POLL_SECONDS)
         self._drain()
 
     def _get(self) -> tuple[str, Any]:
-        while True:
+        while not self._stop.is_set():
             try:
                 return self._queue.get(timeout=POLL_SECONDS)
             except queue.Empty:
-                if not self._thread.is_alive() and self._queue.empty():
+                if not self._thread.is_alive() and self._queue.empty() and not self._stop.is_set():
                     return "error", RuntimeError("the loader's batch thread died")
+        return "error", RuntimeError("this iteration is over: the loader was closed, or began another")
 
     def _drain(self) -> None:
         while True:

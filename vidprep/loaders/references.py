@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from vidprep.containers.bits import OutOfBitsError, rbsp
 from vidprep.containers.parameter_sets import H264Sps, parse_h264_sps
@@ -18,57 +21,134 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vidprep.loaders.cut import Packet
+    from vidprep.loaders.cut_reading import Heads
     from vidprep.records import StreamInfo
+    from vidprep.timebase import IntArray
+
 
 #: Bytes that hold a slice header up to frame_num: three Exp-Golomb codes of at most 32 bits, 16 bits, and escapes.
 SLICE_HEAD_BYTES = 24
 SPS_BYTES = 1024
+
+#: Of a NAL unit's header (ITU-T H.264, 7.3.1): nal_unit_type, and what is 0 in pictures that no other refers to.
+NAL_UNIT_TYPE, NAL_REF_IDC = 0x1F, 0x60
 SLICE, IDR_SLICE, SPS = 1, 5, 7
+
+#: Stand for the frame_num of samples that have none or are malformed, and of those that another SPS rules.
+UNKNOWN, OTHER_RULES = -1, -2
 
 
 class Slice(NamedTuple):
     """The first slice of a sample."""
 
     frame_num: int
-    is_idr: bool
-    is_reference: bool
+    """or UNKNOWN, or OTHER_RULES"""
+    header: int = 0
+    """of its NAL unit"""
 
 
-#: Stands for a slice that another sequence parameter set rules.
-OTHER_RULES = Slice(-1, is_idr=False, is_reference=False)
+def first_gaps(
+    info: StreamInfo, packets: Sequence[Packet], segment_starts: Sequence[int] = (0,), heads: Heads | None = None
+) -> list[int]:
+    """Row of the first packet of each segment before which a reference picture is missing, where there is one.
 
-
-def first_gap(info: StreamInfo, packets: Sequence[Packet]) -> int | None:
-    """Row of the first packet of a segment before which a reference picture is missing; None = none is, or not known."""
-    sps = _sequence_parameters(info, packets) if info.codec == "h264" else None
+    Args:
+        info: the stream.
+        packets: those of a cut.
+        segment_starts: places at which decoding starts afresh.
+        heads: the first bytes of each packet, which make it faster.
+    """
+    sps = _sequence_parameters(info, packets) if info.codec == "h264" and packets else None
     if sps is None or sps.gaps_allowed:
-        return None
-    length_size, previous = nal_length_size(info), None
-    for packet in packets:
-        head = first_slice(packet.data, length_size, sps)
-        if head is None:
+        return []
+    number, header = _frame_nums(packets, heads, nal_length_size(info), sps)
+    edges = pairwise((*segment_starts, len(packets)))
+    gaps = [_first_gap(number[start:end], header[start:end], sps) for start, end in edges]
+    places = [start + gap for start, gap in zip(segment_starts, gaps, strict=True) if gap is not None]
+    return [packets[place].row for place in places]
+
+
+def _first_gap(numbers: list[int], headers: list[int], sps: H264Sps) -> int | None:
+    """Place of the first slice of a segment whose frame_num does not go on from the reference picture before.
+
+    1 follows everything: memory_management_control_operation 5 makes the picture before count as 0.
+    """
+    mask, previous = (1 << sps.frame_num_bits) - 1, UNKNOWN
+    for place, number in enumerate(numbers):
+        if number < 0:
+            if number == OTHER_RULES:
+                return None
             continue
-        if head is OTHER_RULES:
-            return None
-        if previous is not None and not head.is_idr and not _follows(head.frame_num, previous, sps):
-            return packet.row
-        if head.is_reference or previous is None:
-            previous = head.frame_num
+        header = headers[place]
+        if previous == UNKNOWN:
+            previous = number
+            continue
+        follows = number == previous or number == (previous + 1) & mask or number == 1
+        if not follows and header & NAL_UNIT_TYPE != IDR_SLICE:
+            return place
+        if header & NAL_REF_IDC:
+            previous = number
     return None
 
 
-def _follows(frame_num: int, previous: int, sps: H264Sps) -> bool:
-    """1 follows everything: memory_management_control_operation 5 makes the picture before count as 0."""
-    return frame_num in (previous, (previous + 1) % (1 << sps.frame_num_bits), 1)
+def _frame_nums(
+    packets: Sequence[Packet], heads: Heads | None, length_size: int, sps: H264Sps
+) -> tuple[list[int], list[int]]:
+    """frame_num, or UNKNOWN or OTHER_RULES, and NAL unit header of each packet's first slice.
+
+    Most samples start with a slice, whose header is read for all of them at once.
+    """
+    if length_size == 4 and heads is not None and not sps.separate_planes:
+        numbers, headers = _frame_nums_at_once(heads, sps).tolist(), heads[:, 4].tolist()
+    else:
+        numbers, headers = [UNKNOWN] * len(packets), [0] * len(packets)
+    for place, number in enumerate(numbers):
+        if number == UNKNOWN:
+            numbers[place], headers[place] = first_slice(packets[place].payload, length_size, sps)
+    return numbers, headers
+
+
+def _frame_nums_at_once(heads: Heads, sps: H264Sps) -> IntArray:
+    """frame_num of samples that start with a slice behind a four-byte length; UNKNOWN of others, or if it takes more.
+
+    Args:
+        heads: uint8 (n, 9 or more), the first bytes of each.
+        sps: one without colour planes of their own.
+    """
+    word = np.ascontiguousarray(heads[:, 5:9]).view(">u4")[:, 0].astype(np.int64)
+    used = _bits_of_three_codes()[word >> 16]
+    number: IntArray = word >> (32 - sps.frame_num_bits - used) & ((1 << sps.frame_num_bits) - 1)
+    is_escaped = word & 0xFFFFFF == 3
+    number[is_escaped | (used == 0) | ~_IS_SLICE[heads[:, 4]]] = UNKNOWN
+    return number
+
+
+#: By NAL unit header: whether it is a whole slice's.
+_IS_SLICE = np.isin(np.arange(256) & NAL_UNIT_TYPE, (SLICE, IDR_SLICE))
+
+
+@lru_cache(maxsize=1)
+def _bits_of_three_codes() -> IntArray:
+    """int64[65536]: how many of 16 bits three Exp-Golomb codes (clause 9.1) take; 0 = more than there are."""
+    bits, used = np.arange(1 << 16), np.zeros(1 << 16, np.int64)
+    for _ in range(3):
+        ahead = bits << used & 0xFFFF
+        zeros = 16 - np.frexp(ahead.astype(np.float64))[1]  # the exponent is the number's bit length
+        used = np.minimum(used + 2 * zeros + 1, 17)
+    return np.where(used > 16, 0, used)
 
 
 def _sequence_parameters(info: StreamInfo, packets: Sequence[Packet]) -> H264Sps | None:
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
-        units = parameter_set_units(info, packets[0].data) if packets else []
-        found = [_parsed(unit) for unit in units if unit[0] & 0x1F == SPS]
+        return _agreed(tuple(parameter_set_units(info, packets[0].payload)))
     except (OutOfBitsError, ValueError):
         return None
+
+
+@lru_cache(maxsize=256)
+def _agreed(units: tuple[bytes, ...]) -> H264Sps | None:
+    found = [_parsed(unit) for unit in units if unit[0] & NAL_UNIT_TYPE == SPS]
     return found[0] if len(set(map(_rules, found))) == 1 else None
 
 
@@ -81,19 +161,20 @@ def _rules(sps: H264Sps) -> tuple[int, int, int]:
     return sps.frame_num_bits, sps.gaps_allowed, sps.separate_planes
 
 
-def first_slice(sample: bytes, length_size: int, sps: H264Sps) -> Slice | None:
-    """The head of a sample's first slice; None if it has none or is malformed, OTHER_RULES if it brings another SPS."""
+def first_slice(sample: bytes | memoryview, length_size: int, sps: H264Sps) -> Slice:
+    """The head of a sample's first slice."""
     for at in _unit_starts(sample, length_size):
-        kind = sample[at] & 0x1F
-        if kind == SPS and not _agrees(sample[at : at + SPS_BYTES], sps):
-            return OTHER_RULES
+        header = sample[at]
+        kind = header & NAL_UNIT_TYPE
+        if kind == SPS and not _agrees(bytes(sample[at : at + SPS_BYTES]), sps):
+            return Slice(OTHER_RULES)
         if kind in (SLICE, IDR_SLICE):
-            number = _frame_num(rbsp(sample[at + 1 : at + 1 + SLICE_HEAD_BYTES]), sps)
-            return None if number is None else Slice(number, kind == IDR_SLICE, sample[at] & 0x60 != 0)
-    return None
+            number = _frame_num(rbsp(bytes(sample[at + 1 : at + 1 + SLICE_HEAD_BYTES])), sps)
+            return Slice(UNKNOWN if number is None else number, header)
+    return Slice(UNKNOWN)
 
 
-def _unit_starts(sample: bytes, length_size: int) -> Iterator[int]:
+def _unit_starts(sample: bytes | memoryview, length_size: int) -> Iterator[int]:
     """Where the NAL units of a sample start, behind lengths or, for 0, start codes."""
     if length_size == 0:
         yield from (match.end() for match in re.finditer(b"\0\0\1(?=.)", sample, re.DOTALL))
@@ -114,7 +195,8 @@ def _agrees(unit: bytes, sps: H264Sps) -> bool:
 def _frame_num(head: bytes, sps: H264Sps) -> int | None:
     """first_mb_in_slice, slice_type, pic_parameter_set_id, colour_plane_id, frame_num (clause 7.3.3).
 
-    Called for every sample: three Exp-Golomb codes (clause 9.1) are passed over in bare arithmetic.
+    Where it is called for every sample it counts: three Exp-Golomb codes (clause 9.1) are passed over in bare
+    arithmetic.
     """
     value, left = int.from_bytes(head, "big"), 8 * len(head)
     for _ in range(3):

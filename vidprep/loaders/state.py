@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from vidprep.errors import SamplingError
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STATE_VERSION = 1
+
+#: Differences between a state and a loader that `allow` can name.
+DIFFERENCES = frozenset({"index", "batch_size"})
 
 
 def to_state(*, epoch: int, position: int, batch_size: int, fingerprint: str, num_positions: int) -> dict[str, Any]:
@@ -37,11 +41,16 @@ def checked_state(
         allow: differences that are accepted: "index", "batch_size".
 
     Raises:
+        ValueError: `allow` names what there is not.
         SamplingError: the state is of another plan, or of another batch size in mid-epoch, or no state at all.
     """
+    if not allow <= DIFFERENCES:
+        raise ValueError(f"allow={sorted(allow)} goes beyond {sorted(DIFFERENCES)}")
     try:
-        version, epoch, position = int(state["version"]), int(state["epoch"]), int(state["position"])
-        saved_size, saved_print = int(state["batch_size"]), str(state["fingerprint"])
+        version, epoch, position, saved_size = (
+            operator.index(state[name]) for name in ("version", "epoch", "position", "batch_size")
+        )
+        saved_print = str(state["fingerprint"])
     except (KeyError, TypeError, ValueError) as error:
         raise SamplingError(f"not a loader state: {error!r}") from error
     if version != STATE_VERSION:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vidprep.loaders.batches import LoadedClip
 
@@ -21,14 +21,12 @@ class Statistics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clips = self._frames = self._pictures = self._bytes = 0
-        self._seconds = {"read and decode": 0.0, "graph": 0.0, "wait": 0.0}
+        self._seconds = {"reading": 0.0, "decoding": 0.0, "graph": 0.0, "wait": 0.0}
         self._started: float | None = None
-        self._waiting = 0
 
     def start(self) -> None:
-        """The clock runs from the first batch that is asked for; nothing is in flight."""
+        """The clock runs from the first epoch that is begun."""
         with self._lock:
-            self._waiting = 0
             self._started = self._started or time.perf_counter()
 
     def add_clips(self, clips: Sequence[LoadedClip]) -> None:
@@ -38,25 +36,26 @@ class Statistics:
             self._frames += sum(len(clip.spec) for clip in clips if not clip.is_missing)
             self._pictures += sum(clip.num_pictures for clip in clips)
             self._bytes += sum(clip.num_bytes_read for clip in clips)
-
-    def add_waiting(self, clips: int) -> None:
-        """Add to the number of decoded clips that wait for their batch."""
-        with self._lock:
-            self._waiting += clips
+            self._seconds["reading"] += sum(clip.read_seconds for clip in clips)
+            self._seconds["decoding"] += sum(clip.decode_seconds for clip in clips)
 
     def add_seconds(self, stage: str, seconds: float) -> None:
-        """Add to the time of a stage: "read and decode" (over all threads), "graph", "wait" (of the consumer)."""
+        """Add to the time of a stage: "graph", or "wait" (of the consumer)."""
         with self._lock:
             self._seconds[stage] += seconds
 
-    def report(self, *, threads: int, batches_waiting: int, fallbacks: int, failures: int) -> dict[str, Any]:
+    def report(
+        self, *, threads: int, batches_waiting: int, clips_waiting: int, fallbacks: int, failures: int
+    ) -> dict[str, Any]:
         """Counts, rates, shares and the bottleneck in one sentence."""
         with self._lock:
             elapsed = max(time.perf_counter() - (self._started or time.perf_counter()), 1e-9)
-            waited = min(self._seconds["wait"] / elapsed, 1.0)
-            reading = min(self._seconds["read and decode"] / elapsed / threads, 1.0)
-            graph = min(self._seconds["graph"] / elapsed, 1.0)
+            reading, decoding, graph, waited = (
+                min(self._seconds[stage] / elapsed / workers, 1.0)
+                for stage, workers in (("reading", threads), ("decoding", threads), ("graph", 1), ("wait", 1))
+            )
             return {
+                "threads": threads,
                 "seconds": elapsed,
                 "clips": self._clips,
                 "frames": self._frames,
@@ -67,19 +66,35 @@ class Statistics:
                 "bytes_per_second": self._bytes / elapsed,
                 "wait_share": waited,
                 "reading_share": reading,
+                "decoding_share": decoding,
                 "graph_share": graph,
                 "batches_waiting": batches_waiting,
-                "clips_waiting": self._waiting,
+                "clips_waiting": clips_waiting,
                 "fallbacks": fallbacks,
                 "failures": failures,
-                "bottleneck": bottleneck(waited, reading, graph, threads),
+                "bottleneck": bottleneck(waited, reading, decoding, graph, threads),
             }
 
 
-def bottleneck(waited: float, reading: float, graph: float, threads: int) -> str:
-    """One sentence on what holds the run up, from shares of the elapsed time."""
+def bottleneck_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The sentence for the time between two reports."""
+    elapsed = max(after["seconds"] - before["seconds"], 1e-9)
+    waited, reading, decoding, graph = (
+        (after[share] * after["seconds"] - before[share] * before["seconds"]) / elapsed
+        for share in ("wait_share", "reading_share", "decoding_share", "graph_share")
+    )
+    return bottleneck(waited, reading, decoding, graph, after["threads"])
+
+
+def bottleneck(waited: float, reading: float, decoding: float, graph: float, threads: int) -> str:
+    """One sentence on what holds the run up, from shares of the elapsed time (reading and decoding: of the threads')."""
     if waited < WAITING_SHARE:
         return f"The consumer: it waited {waited:.1%} of the time, the loader keeps up."
-    if graph > reading:
+    if graph > reading + decoding:
         return f"The DALI graph, busy {graph:.0%} of the time: smaller frames or fewer augmentations would help."
-    return f"Reading and decoding: {threads} threads were busy {reading:.0%} of the time."
+    if reading > decoding:
+        return f"Reading: {threads} threads spent {reading:.0%} of their time on it: more threads or quicker storage would help."
+    return (
+        f"Decoding: {threads} threads spent {decoding:.0%} of their time on it, a wait for free decoders included, and "
+        f"{reading:.0%} on reading: shorter GOPs or smaller pictures would help."
+    )

@@ -9,7 +9,10 @@ rejection. Every function has a form for one key (Python ints) and one for many 
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
 
     from vidprep.timebase import IntArray
 
-__all__ = ["Draw", "ManyDraws", "key_table", "state_of", "states_of", "word"]
+__all__ = ["FEW", "Draw", "ManyDraws", "key_table", "mask_of", "mixed", "state_of", "states_of", "word"]
 
 WordArray = npt.NDArray[np.uint64]
+Key = tuple[int, ...]
 
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, odd
@@ -31,7 +35,7 @@ MIX_2 = 0x94D049BB133111EB
 #: Lane of the k-th retry of lane l is l + k * RETRY: lanes themselves stay far below.
 RETRY = 1 << 40
 #: Up to so many numbers Python's ints are quicker than numpy's arrays.
-SHORT = 24
+FEW = 32
 
 
 def word(state: int, element: int) -> int:
@@ -44,7 +48,16 @@ def word(state: int, element: int) -> int:
 
 def words(states: WordArray, elements: WordArray) -> WordArray:
     """`word`, elementwise with broadcasting; arrays of one dimension at least (they wrap silently, scalars warn)."""
-    z = (states + np.uint64(GAMMA)) ^ elements
+    return mixed((states + np.uint64(GAMMA)) ^ elements)
+
+
+def mask_of(state: int) -> int:
+    """What an element is combined with: `word(state, element)` is `mixed(mask_of(state) ^ element)`."""
+    return (state + GAMMA) & MASK
+
+
+def mixed(z: WordArray) -> WordArray:
+    """The finaliser of SplitMix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
     return z ^ (z >> np.uint64(31))
@@ -108,11 +121,27 @@ def _redraw(
             result[at] = Draw(state).below(limit, lane=element)
 
 
-@dataclass(frozen=True, slots=True)
 class Draw:
     """The random numbers of one clip."""
 
-    state: int
+    __slots__ = ("_key", "_state")
+
+    def __init__(self, state: int | None, key: tuple[Key, int] = ((), 0)) -> None:
+        self._state = state
+        self._key = key
+
+    @classmethod
+    def of(cls, key: Key, last: int) -> Draw:
+        """With the state `state_of((*key, last))`, mixed when the first number is drawn."""
+        return cls(None, (key, last))
+
+    @property
+    def state(self) -> int:
+        """64-bit word that stands for the key."""
+        if self._state is None:
+            key, last = self._key
+            self._state = word(_state(key), int(last))
+        return self._state
 
     def below(self, bound: int, lane: int = 0) -> int:
         """Uniform integer in [0, bound); bound > 0."""
@@ -126,22 +155,66 @@ class Draw:
 
     def below_each(self, bounds: IntArray) -> IntArray:
         """int64[F]: uniform in [0, bounds), a number for each frame (lanes 1, 2, ...)."""
-        if len(bounds) <= SHORT:
-            return np.array(_below_few(self.state, bounds.tolist()), np.int64)
+        if len(bounds) <= FEW:
+            return np.array(self._below_few(bounds.tolist()), np.int64)
         return below_each(np.array([self.state], np.uint64), np.arange(1, bounds.shape[-1] + 1), bounds)
 
+    def _below_few(self, bounds: list[int]) -> list[int]:
+        count = len(bounds)
+        drawn = struct.unpack(f"<{2 * count}Q", _few_words(self.state, count).to_bytes(16 * count, "little"))[::2]
+        products = [word * bound for word, bound in zip(drawn, bounds, strict=True)]
+        if bounds and min([product & MASK for product in products]) < max(bounds):  # one may be too likely
+            return [self.below(bound, lane) for lane, bound in enumerate(bounds, 1)]
+        return [product >> 64 for product in products]
 
-def _below_few(state: int, bounds: list[int]) -> list[int]:
-    """`Draw.below` of each bound, lanes 1, 2, ...; `word` written out, as calls would take most of the time."""
-    base = (state + GAMMA) & MASK
-    drawn = []
-    for lane, bound in enumerate(bounds, 1):
-        z = base ^ lane
-        z = ((z ^ (z >> 30)) * MIX_1) & MASK
-        z = ((z ^ (z >> 27)) * MIX_2) & MASK
-        product = (z ^ (z >> 31)) * bound
-        drawn.append(product >> 64 if product & MASK >= bound else Draw(state).below(bound, lane))
-    return drawn
+    def in_parts(self, bound: int, count: int) -> list[int]:
+        """One number of each of `count` equal parts of 0 .. bound−1, that is, of [i·bound//count, (i+1)·bound//count).
+
+        begin + `below` of lane i + 1 and the part's size; the begin of an empty part. At most FEW parts.
+        """
+        size, rest = divmod(bound, count)
+        begins, longer = _parts(count, rest)
+        drawn = _few_words(self.state, count)
+        products = (drawn * size + (drawn & longer)).to_bytes(16 * count, "little")
+        halves = struct.unpack(f"<{2 * count}Q", products)
+        if size and min(halves[::2]) <= size:  # one may be too likely
+            bounds = [i * bound // count for i in range(count + 1)]
+            return [a + self.below(b - a, lane) for lane, (a, b) in enumerate(pairwise(bounds), 1)]
+        return [i * size + begin + number for i, begin, number in zip(range(count), begins, halves[1::2], strict=True)]
+
+
+def _state(key: Key) -> int:
+    """`state_of`; what neighbouring clips share, all of the key but its last element, is mixed once."""
+    return word(_shared(tuple(key[:-1])), int(key[-1])) if len(key) else 0
+
+
+@lru_cache(maxsize=64)
+def _shared(key: Key) -> int:
+    return state_of(key)
+
+
+def _few_words(state: int, count: int) -> int:
+    """`word` of lanes 1 .. count, side by side in one long int: 128 bits a lane, which a product of two words fills."""
+    each, lanes, mask = _lanes(count)
+    z = each * ((state + GAMMA) & MASK) ^ lanes
+    z = ((z ^ (z >> 30)) & mask) * MIX_1 & mask
+    z = ((z ^ (z >> 27)) & mask) * MIX_2 & mask
+    return (z ^ (z >> 31)) & mask
+
+
+@lru_cache(maxsize=64)
+def _lanes(count: int) -> tuple[int, int, int]:
+    """1 in every lane, the lane's number in every lane, and the lower 64 bits of every lane."""
+    each = sum(1 << 128 * lane for lane in range(count))
+    return each, sum((lane + 1) << 128 * lane for lane in range(count)), each * MASK
+
+
+@lru_cache(maxsize=1024)
+def _parts(count: int, rest: int) -> tuple[tuple[int, ...], int]:
+    """Where parts of 0 .. rest−1 begin, and the lanes of those that are longer (by one) than the others."""
+    begins = [i * rest // count for i in range(count + 1)]
+    longer = sum(MASK << 128 * i for i, (a, b) in enumerate(pairwise(begins)) if b > a)
+    return tuple(begins[:-1]), longer
 
 
 @dataclass(frozen=True, slots=True)

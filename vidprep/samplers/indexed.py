@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
+from vidprep.samplers.many import SharedTimes
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
-from vidprep.samplers.spec import BoolArray, DecodeSpec, FrameRange
-from vidprep.timebase import FloatArray, IntArray
+from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
+from vidprep.timebase import IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vidprep.records import Timeline
 
-__all__ = ["Draws", "IndexPolicy", "Number", "all_seconds", "positive", "steps"]
+__all__ = ["Draws", "IndexPolicy", "Number", "masks_of", "positive", "specs_of", "steps"]
 
 #: One number, or an int64[V, 1] of them: the formulas below use only operators that serve both.
 Number = int | IntArray
@@ -100,19 +101,38 @@ class IndexPolicy(Policy):
         draws = ManyDraws(states_of(key_table(keys), numbers)[:, None])
         places = low + self._relative(high - low, numbers[:, None], draws)
         places = np.broadcast_to(places, (len(timelines), places.shape[1]))
-        outside: BoolArray = np.asarray((places < low) | (places >= high))
-        if not outside.any():
-            return self._specs(timelines, windows, places, places, outside)
-        odd: BoolArray = np.asarray(outside.any(axis=1))
+        odd = steps(0) if self._is_inside() else self._run_out(places, low, high)
+        if not len(odd):
+            return specs_of(timelines, places, stride=self._step(), fill_value=self.fill_value)
+        index = places.copy()
         if self.pad not in ("none", "drop", "error"):
-            index, is_padding = resolve(places, low, high, self.pad)
-            return self._specs(timelines, windows, places, index, is_padding)
-        specs = self._specs(timelines, windows, places, np.where(odd[:, None], low, places), outside)
-        for place in np.flatnonzero(odd).tolist():  # shortened, or refused
-            specs[place] = super().choose_many(
-                [timelines[place]], [tuple(keys[place])], [tuple(windows[place].tolist())], [int(numbers[place])]
-            )[0]
+            index[odd], is_padding = resolve(places[odd], low[odd], high[odd], self.pad)
+            masks = masks_of(is_padding, odd, len(timelines))
+            spans = self._spans(timelines, places, windows, masks)
+            return specs_of(timelines, index, masks, spans, stride=self._step(), fill_value=self.fill_value)
+        index[odd] = low[odd]
+        specs = specs_of(timelines, index, stride=self._step(), fill_value=self.fill_value)
+        for v in odd.tolist():  # shortened, or refused
+            window = (int(low[v, 0]), int(high[v, 0]))
+            specs[v] = self.choose(timelines[v], tuple(keys[v]), window, int(numbers[v]))
         return specs
+
+    def _run_out(self, places: IntArray, low: IntArray, high: IntArray) -> IntArray:
+        """Numbers of the clips that have a place outside their range."""
+        if self._step() is not None:
+            return np.flatnonzero((places[:, 0] < low[:, 0]) | (places[:, -1] >= high[:, 0]))
+        return np.flatnonzero(((places < low) | (places >= high)).any(axis=1))
+
+    def _spans(
+        self, timelines: Sequence[Timeline], places: IntArray, windows: IntArray, masks: Sequence[BoolArray | None]
+    ) -> list[FrameRange | None]:
+        """The ranges of padded clips where DALI can pad them."""
+        spans: list[FrameRange | None] = [None] * len(masks)
+        stride, bounds = self._step(), windows.tolist()
+        if stride is not None:
+            for v in (v for v, mask in enumerate(masks) if mask is not None):
+                spans[v] = self._padded_span(timelines[v], Places(places[v], stride), tuple(bounds[v]))
+        return spans
 
     def _all_exist(self, windows: IntArray, numbers: IntArray) -> bool:
         return all(
@@ -120,33 +140,10 @@ class IndexPolicy(Policy):
             for n, clip in zip((windows[:, 1] - windows[:, 0]).tolist(), numbers.tolist(), strict=True)
         )
 
-    def _specs(
-        self, timelines: Sequence[Timeline], windows: IntArray, places: IntArray, index: IntArray, is_padding: BoolArray
-    ) -> list[DecodeSpec]:
-        seconds = all_seconds(timelines, index)
-        spans = self._spans(timelines, windows, places, index, is_padding)
-        fill = self.fill_value
-        return [
-            DecodeSpec(frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=fill, span=span)
-            for frames, times, mask, span in zip(index, seconds, is_padding, spans, strict=True)
-        ]
-
-    def _spans(
-        self, timelines: Sequence[Timeline], windows: IntArray, places: IntArray, index: IntArray, is_padding: BoolArray
-    ) -> Sequence[FrameRange | None]:
-        stride = self._step()
-        if stride is None:
-            return [None] * len(timelines)
-        length = index.shape[1]
-        spans: list[FrameRange | None] = [FrameRange(first, length, stride, "none") for first in index[:, 0].tolist()]
-        for v in np.flatnonzero(is_padding.any(axis=1)).tolist():
-            spans[v] = self._padded_span(timelines[v], Places(places[v], stride), (windows[v, 0], windows[v, 1]))
-        return spans
-
 
 def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | None) -> IntArray | None:
     """int64[V, 2]: the range of each video; None where one of them is empty or wrong (`choose` says which)."""
-    counts = np.fromiter((len(timeline.pts) for timeline in timelines), np.int64, len(timelines))
+    counts = np.array([len(timeline.pts) for timeline in timelines], np.int64)
     windows = np.stack([np.zeros_like(counts), counts], axis=1)
     if within is not None:
         given = [v for v, window in enumerate(within) if window is not None]
@@ -155,14 +152,44 @@ def _windows(timelines: Sequence[Timeline], within: Sequence[Within | None] | No
     return windows if bool(((low >= 0) & (low < high) & (high <= counts)).all()) else None
 
 
-def all_seconds(timelines: Sequence[Timeline], index: IntArray) -> FloatArray:
-    """float64[V, F]: presentation times, by the arithmetic of `vidprep.timebase.to_seconds`; nan for index -1."""
-    ticks = np.empty(index.shape, np.int64)
-    for row, frames, timeline in zip(ticks, index, timelines, strict=True):
-        row[:] = timeline.pts[frames]
-    bases = [timeline.time_base for timeline in timelines]
-    num = np.array([base.numerator for base in bases], np.float64)[:, None]
-    den = np.array([base.denominator for base in bases], np.float64)[:, None]
-    seconds: FloatArray = ticks * num / den
-    seconds[index < 0] = np.nan
-    return seconds
+def masks_of(is_padding: BoolArray, rows: IntArray | None = None, count: int = 0) -> list[BoolArray | None]:
+    """The rows of bool[R, F] that have something set, None for others; `rows` = where among `count` they stand."""
+    marked = np.logical_or.reduce(is_padding, axis=1).tolist()
+    masks = [mask if some else None for mask, some in zip(is_padding, marked, strict=True)]
+    if rows is None:
+        return masks
+    spread: list[BoolArray | None] = [None] * count
+    for v, mask in zip(rows.tolist(), masks, strict=True):
+        spread[v] = mask
+    return spread
+
+
+def specs_of(
+    timelines: Sequence[Timeline], index: IntArray, masks: Sequence[BoolArray | None] | None = None,
+    spans: Sequence[FrameRange | None] | None = None, *,
+    stride: int | None = None, fill_value: FillValue = 0, rate_fps: float | None = None,
+) -> list[DecodeSpec]:  # fmt: skip
+    """Specs of V clips.
+
+    Args:
+        timelines: V videos.
+        index: int64[V, F].
+        masks: V times is_padding, where a clip has some; None = no clip has.
+        spans: V ranges, of clips with padding; None = no clip has one.
+        stride: distance of neighbours in clips without padding, where they are ranges.
+        fill_value: as in `DecodeSpec`.
+        rate_fps: as in `DecodeSpec`.
+    """
+    times = SharedTimes(timelines, index)
+    if masks is None:
+        return [
+            DecodeSpec(frames, times, None, v, stride=stride, fill_value=fill_value, rate_fps=rate_fps)
+            for v, frames in enumerate(index)
+        ]
+    return [
+        DecodeSpec(
+            frames, times, mask, v, stride=stride if mask is None else None, fill_value=fill_value,
+            span=span, rate_fps=rate_fps,
+        )
+        for v, (frames, mask, span) in enumerate(zip(index, masks, spans or [None] * len(masks), strict=True))
+    ]  # fmt: skip

@@ -60,23 +60,23 @@ class Layout:
         """Whose clip `i` of a bucket is; `shift` in [0, 1) moves the points of systematic sampling."""
         if self.is_weighted:
             return self._weighted_owner(bucket, i, shift)
-        number = int(self.marks[bucket]) + i
+        number = int(self.marks.item(bucket)) + i
         if self.ends is None:
             assert isinstance(self.counts, int)  # noqa: S101 - what `counted` builds
             place, clip = divmod(number, self.counts)
             return Owner(self._unit(place), clip, self.counts)
         place = int(self.ends.searchsorted(number, side="right"))
-        begin = int(self.ends[place - 1]) if place else 0
-        return Owner(self._unit(place), number - begin, int(self.ends[place]) - begin)
+        begin = int(self.ends.item(place - 1)) if place else 0
+        return Owner(self._unit(place), number - begin, int(self.ends.item(place)) - begin)
 
     def _weighted_owner(self, bucket: int, i: int, shift: float) -> Owner:
         assert self.ends is not None  # noqa: S101 - what `weighted` builds
-        begin, end = float(self.marks[bucket]), float(self.marks[bucket + 1])
-        point = min(begin + (i + shift) * (end - begin) / int(self.sizes[bucket]), nextafter(end, begin))
+        begin, end = self.marks.item(bucket), self.marks.item(bucket + 1)
+        point = min(begin + (i + shift) * (end - begin) / self.sizes.item(bucket), nextafter(end, begin))
         place = int(self.ends.searchsorted(point, side="right"))
-        unit, before = self._unit(place), float(self.ends[place - 1]) if place else 0.0
-        count = self.counts if isinstance(self.counts, int) else int(self.counts[unit])
-        share = (point - before) / (float(self.ends[place]) - before)
+        unit, before = self._unit(place), float(self.ends.item(place - 1)) if place else 0.0
+        count = self.counts if isinstance(self.counts, int) else self.counts.item(unit)
+        share = (point - before) / (self.ends.item(place) - before)
         return Owner(unit, min(int(share * count), count - 1), count)
 
     def owners(self, buckets: IntArray, i: IntArray, shift: float) -> Owners:
@@ -107,7 +107,7 @@ class Layout:
         return Owners(units, np.minimum((share * count).astype(np.int64), count - 1), count.astype(np.int64))
 
     def _unit(self, place: int) -> int:
-        return place if self.order is None else int(self.order[place])
+        return place if self.order is None else self.order.item(place)
 
     def _units(self, places: IntArray) -> IntArray:
         return places if self.order is None else self.order[places].astype(np.int64)

@@ -13,20 +13,19 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
-from vidprep.samplers.draws import Draw, ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import Draws, IndexPolicy, Number, all_seconds, positive, steps
+from vidprep.samplers.draws import FEW, Draw, ManyDraws, key_table, states_of
+from vidprep.samplers.indexed import Draws, IndexPolicy, Number, masks_of, positive, specs_of, steps
 from vidprep.samplers.many import are_whole
 from vidprep.samplers.padding import resolve
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
-from vidprep.samplers.spec import DecodeSpec
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vidprep.records import Timeline
-    from vidprep.samplers.spec import BoolArray
+    from vidprep.samplers.spec import BoolArray, DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["Delta", "FrameList", "Keyframes", "Segments", "Uniform"]
@@ -80,7 +79,7 @@ class FrameList(IndexPolicy):
             return super()._place(timeline, low, high, draw, clip)
         clock = clock_of(timeline, low, high)
         asked = (clock.ticks(Fraction(time)) for time in self.seconds)
-        return Places(np.concatenate([clock.places(Grid.of(ticks), self.mode) for ticks in asked]))
+        return Places(np.concatenate([clock.places(Grid.of(ticks), self.mode)[0] for ticks in asked]))
 
     def _is_rectangular(self) -> bool:
         return bool(self.frames)
@@ -193,6 +192,8 @@ class Segments(IndexPolicy):
     def _starts(self, room: Number, draws: Draws) -> IntArray:
         if self.mode == "center":
             return _uniform("center", room, self.frames)
+        if isinstance(draws, Draw) and self.frames <= FEW:
+            return np.array(draws.in_parts(int(room), self.frames), np.int64)
         bounds = steps(self.frames + 1) * room // self.frames
         first = bounds[..., :-1]
         return first + draws.below_each(np.maximum(bounds[..., 1:] - first, 1))
@@ -251,10 +252,13 @@ class Keyframes(Policy):
         keys = _keys(timeline, low, high)
         return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
 
-    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray, bool]:
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
         keys = _keys(timeline, low, high)
-        numbers, is_padding = resolve(places.frames, 0, len(keys), self.pad)
-        return np.where(numbers < 0, -1, keys[numbers]), is_padding, bool(is_padding.any())
+        numbers, is_padding = super()._filled(timeline, places, 0, len(keys))
+        index = keys[numbers]
+        if is_padding is not None:
+            index[numbers < 0] = -1
+        return index, is_padding
 
     def choose_many(
         self,
@@ -274,26 +278,27 @@ class Keyframes(Policy):
         draws = ManyDraws(states_of(key_table(keys), np.zeros(len(lists), np.int64))[:, None])
         places = self._inner._relative(counts, 0, draws)  # noqa: SLF001  # a policy of our own making
         numbers, is_padding = resolve(np.broadcast_to(places, (len(lists), places.shape[1])), 0, counts, self.pad)
-        index = np.stack([row[at] for row, at in zip(lists, numbers, strict=True)])
+        index = np.concatenate(lists)[numbers + (np.cumsum(counts) - counts[:, 0])[:, None]]
         index[numbers < 0] = -1
-        rows = zip(index, all_seconds(timelines, index), is_padding, strict=True)
-        return [
-            DecodeSpec(frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=self.fill_value)
-            for frames, times, mask in rows
-        ]
+        return specs_of(timelines, index, masks_of(is_padding), fill_value=self.fill_value)
 
     def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        first, end = timeline.keyframes.searchsorted((low, high)).tolist()
-        count = end - first
+        count = len(_within(timeline.keyframes, low, high))
         return count > 0 and bool(self._inner._relative(count, clip, Draw(0)).max() < count)  # noqa: SLF001  # as above
 
 
 def _keys(timeline: Timeline, low: int, high: int) -> IntArray:
-    first, end = timeline.keyframes.searchsorted((low, high)).tolist()
-    keys = timeline.keyframes[first:end]
+    keys = _within(timeline.keyframes, low, high)
     if not len(keys):
         raise SamplingError(f"keyframes: no key frame among frames {low} .. {high - 1}")
     return keys
+
+
+def _within(keys: IntArray, low: int, high: int) -> IntArray:
+    """Those of ascending numbers that lie in [low, high)."""
+    if len(keys) and keys.item(0) >= low and keys.item(-1) < high:
+        return keys
+    return keys[keys.searchsorted(low) : keys.searchsorted(high)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,7 +375,7 @@ class Delta(IndexPolicy):
         clock = clock_of(timeline, low, high)
         base = int(timeline.pts[min(max(low + anchor, low), high - 1)])
         asked = [base + Fraction(delta) / timeline.time_base for delta in self.seconds]
-        places = np.concatenate([clock.places(Grid.of(ticks), "nearest") for ticks in asked])
+        places = np.concatenate([clock.places(Grid.of(ticks), "nearest")[0] for ticks in asked])
         if self.tolerance_seconds is not None:
             self._check_near(timeline, low, high, places, asked)
         return places

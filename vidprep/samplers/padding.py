@@ -70,7 +70,7 @@ def resolve(
         SamplingError: "error", "drop", or "none" for a list, and a place lies outside.
     """
     outside = (places < low) | (places >= high)
-    if not outside.any():
+    if not np.count_nonzero(outside):
         return places, outside
     if pad in _FILL:
         return _FILL[pad](places, low, high), outside

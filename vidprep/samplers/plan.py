@@ -8,6 +8,7 @@ process.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,6 +45,11 @@ MAX_CACHED_WINDOWS = 8
 _permutation = lru_cache(maxsize=1024)(Permutation.keyed)
 
 
+@lru_cache(maxsize=64)
+def _shift_of(seed: int, epoch: int) -> float:
+    return word(state_of((seed, epoch)), SHIFT) / 2**64
+
+
 class Place(NamedTuple):
     """Where a position stands."""
 
@@ -74,6 +80,8 @@ class PlannedClip:
     cost_bound: int = 0
     """most pictures that must be decoded for it"""
     bucket: int = 0
+    media: VideoLike | Timeline | None = field(default=None, repr=False, compare=False)
+    """the video itself, as the plan's collection gave it"""
 
 
 class Plan:
@@ -178,13 +186,13 @@ class Plan:
             return Place(0, position, position, is_repeat=False)
         number, offset = divmod(position, self.batch_size)
         if self.is_bucketed and self.shuffle:
-            number = _permutation(int(self._batches[-1]), (self.seed, epoch, BATCHES))(number)
-        bucket = int(self._batches.searchsorted(number, side="right"))
-        first = int(self._batches[bucket - 1]) if bucket else 0
+            number = _permutation(self._batches.item(-1), (self.seed, epoch, BATCHES))(number)
+        bucket = bisect_right(self._batches.data, number)
+        first = self._batches.item(bucket - 1) if bucket else 0
         i = (number - first) * self.batch_size + offset
         if self.balance:
             i = self._rebalanced(epoch, bucket, i)
-        size = int(self._layout.sizes[bucket])
+        size = self._layout.sizes.item(bucket)
         return Place(bucket, i % size, first * self.batch_size + i, is_repeat=i >= size)
 
     def unit(self, epoch: int, position: int) -> tuple[int, int]:
@@ -196,12 +204,12 @@ class Plan:
     def _shuffled(self, epoch: int, place: Place) -> int:
         if not self.shuffle:
             return place.i
-        return _permutation(int(self._layout.sizes[place.bucket]), (self.seed, epoch, ORDER, place.bucket, 0))(place.i)
+        return _permutation(self._layout.sizes.item(place.bucket), (self.seed, epoch, ORDER, place.bucket, 0))(place.i)
 
     def _shift(self, epoch: int) -> float:
         if not self._layout.is_weighted:
             return 0.0
-        return word(state_of((self.seed, epoch)), SHIFT) / 2**64 if self.shuffle else 0.5
+        return _shift_of(self.seed, epoch) if self.shuffle else 0.5
 
     def _clip_number(self, clip: int, count: int) -> int:
         return clip if self.clips_per_video == 1 else clip % (count // self.clips_per_video)
@@ -277,6 +285,7 @@ class Plan:
             labels=self.units.labels_of(unit),
             cost_bound=cost,
             bucket=bucket,
+            media=video,
         )
 
     # --- ranks --------------------------------------------------------------------------------------------------------

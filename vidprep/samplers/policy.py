@@ -16,15 +16,15 @@ import numpy as np
 
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks, compat
-from vidprep.samplers.draws import Draw, state_of
+from vidprep.samplers.draws import FEW, Draw
 from vidprep.samplers.padding import canonical_pad, resolve
 from vidprep.samplers.spec import BoolArray, DecodeSpec, FillValue, FrameRange
-from vidprep.timebase import IntArray, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vidprep.records import Timeline
+    from vidprep.timebase import IntArray
 
 __all__ = ["DALI_PADS", "Key", "Places", "Policy", "Within"]
 
@@ -145,8 +145,7 @@ class Policy(ABC):
         count = self._offered(timeline, low, high)
         if not 0 <= clip < count:
             raise SamplingError(f"{self.name}: clip={clip}: the {high - low} frames give {count} clips")
-        draw = Draw(state_of((*key, clip)))
-        places = self._wanted(timeline, low, high, draw, clip)
+        places = self._wanted(timeline, low, high, Draw.of(key, clip), clip)
         if self.snap:
             places = self._snapped(places, timeline, low, high)
         return self._spec(timeline, places, low, high)
@@ -194,35 +193,23 @@ class Policy(ABC):
         return Places(places.frames + (int(moved[0]) - first), places.stride, places.rate_fps)
 
     def _spec(self, timeline: Timeline, places: Places, low: int, high: int) -> DecodeSpec:
-        index, is_padding, padded = self._filled(timeline, places, low, high)
-        if not len(index):
-            raise SamplingError(f"{self.name}: no frame of the clip lies inside [{low}, {high})")
-        span = None
-        if places.stride is not None and padded:
-            span = self._padded_span(timeline, places, (low, high))
-        elif places.stride is not None:
-            span = FrameRange(int(index[0]), len(index), places.stride, "none")
-        seconds = to_seconds(timeline.pts[index], timeline.time_base)
-        if padded and self.pad == "constant":
-            seconds[index < 0] = np.nan
-        return DecodeSpec(
-            frame_index=index,
-            pts_seconds=seconds,
-            is_padding=is_padding,
-            fill_value=self.fill_value,
-            span=span,
-            rate_fps=places.rate_fps,
-        )
+        index, is_padding = self._filled(timeline, places, low, high)
+        fill, rate = self.fill_value, places.rate_fps
+        if is_padding is None:
+            if not len(index):
+                raise SamplingError(f"{self.name}: no frame of the clip lies inside [{low}, {high})")
+            return DecodeSpec(index, timeline, stride=places.stride, fill_value=fill, rate_fps=rate)
+        span = None if places.stride is None else self._padded_span(timeline, places, (low, high))
+        return DecodeSpec(index, timeline, is_padding, fill_value=fill, span=span, rate_fps=rate)
 
-    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray, bool]:
-        """frame_index, is_padding, and whether that is set anywhere."""
+    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
+        """frame_index, and is_padding where that is set anywhere."""
         del timeline  # for policies that count something else than frames
         frames = places.frames
-        ordered = places.stride is not None and len(frames) > 0
-        if places.inside or (ordered and frames[0] >= low and frames[-1] < high):
-            return frames, np.zeros(len(frames), dtype=np.bool_), False
+        if places.inside or _lie_inside(frames, places.stride, low, high):
+            return frames, None
         index, is_padding = resolve(frames, low, high, self.pad, is_list=self.is_list)
-        return index, is_padding, bool(is_padding.any())
+        return index, is_padding if np.count_nonzero(is_padding) else None
 
     def _padded_span(self, timeline: Timeline, places: Places, window: Within) -> FrameRange | None:
         """The range as DALI can pad it: it knows no range but the whole video, and starts inside it."""
@@ -274,6 +261,17 @@ def _window(timeline: Timeline, within: Within | None) -> Within:
     if not 0 <= low < high <= n:
         raise SamplingError(f"within=({low}, {high}): expected 0 <= first < end <= {n}, the number of frames")
     return low, high
+
+
+def _lie_inside(frames: IntArray, stride: int | None, low: int, high: int) -> bool:
+    """Whether all of [low, high) that is asked for is there; few numbers are compared one by one."""
+    count = len(frames)
+    if stride is not None and count:
+        return bool(frames.item(0) >= low and frames.item(-1) < high)
+    if 0 < count <= FEW:
+        numbers = frames.tolist()
+        return bool(min(numbers) >= low and max(numbers) < high)
+    return False
 
 
 def _nearest_key(frames: IntArray, keys: IntArray, tolerance: int) -> IntArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -12,12 +13,11 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.draws import ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import all_seconds
+from vidprep.samplers.indexed import specs_of
 from vidprep.samplers.many import Clocks, are_whole, distinct
 from vidprep.samplers.policy import Key, Places, Policy, Within
 from vidprep.samplers.ranges import COUNT
-from vidprep.samplers.spec import DecodeSpec
-from vidprep.samplers.timeline import Clock, Seconds, clock_of
+from vidprep.samplers.timeline import Clock, Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from vidprep.records import Timeline
     from vidprep.samplers.draws import Draw
+    from vidprep.samplers.spec import DecodeSpec
     from vidprep.timebase import IntArray
 
 __all__ = ["AtRate", "solve_count"]
@@ -134,10 +135,10 @@ class AtRate(Policy):
         if self.on_vfr == "raise" and timeline.timing.is_vfr:
             raise SamplingError("rate: on_vfr='raise': the video's frame rate is variable")
         clock = clock_of(timeline, low, high)
-        n, span = high - low, int(clock.pts[-1]) - clock.first
+        n, span = high - low, clock.last - clock.first
         if self.on_vfr != "index" or n < 2 or span == 0:
             return clock
-        return Clock(np.arange(n, dtype=np.int64), low, n, timeline.time_base * Fraction(span, n - 1))
+        return Clock(np.arange(n, dtype=np.int64), low, 0, n - 1, n, timeline.time_base * Fraction(span, n - 1), 1)
 
     def _sizing(self, clock: Clock) -> tuple[int, Fraction]:
         """Frames per clip, and their rate."""
@@ -148,7 +149,7 @@ class AtRate(Policy):
         length = self._room(clock) * clock.time_base if self.seconds is None else Fraction(self.seconds)
         natural = max(math.ceil(length * fps), 1)
         if whole and self.mode == "after":  # times past the last frame's start have no frame
-            natural = max(math.floor((int(clock.pts[-1]) - self._start(clock)) * clock.time_base * fps) + 1, 1)
+            natural = max(math.floor((clock.last - self._start(clock)) * clock.time_base * fps) + 1, 1)
         if natural > checks.LIMIT and self.max_frames is None:
             raise SamplingError(f"rate: fps={fps}: {natural} frames; expected at most {checks.LIMIT}")
         count = solve_count(natural, self.min_frames, self.max_frames, self.divisor, self.remainder)
@@ -158,6 +159,10 @@ class AtRate(Policy):
     @property
     def _fps(self) -> Fraction:
         return cast("Fraction", self.fps)  # since _check
+
+    @cached_property
+    def _rate(self) -> float:
+        return float(self._fps)
 
     def _start(self, clock: Clock) -> Fraction | int:
         """Tick at which the first clip starts, or may start."""
@@ -173,15 +178,14 @@ class AtRate(Policy):
             )
         return room
 
-    def _legal(self, clock: Clock, count: int, fps: Fraction) -> tuple[int, int]:
+    def _legal(self, clock: Clock, grid: Grid) -> tuple[int, int]:
         """First and one past the last frame (from `low`) at which a clip may start: its last time is inside."""
-        first = int(clock.pts.searchsorted(math.ceil(self._start(clock)), side="left"))
-        span = clock.grid(0, fps, count)  # its last time is the clip's length in ticks
+        first = clock.num_before(math.ceil(self._start(clock))) if self.start_seconds else 0
         if self.mode == "after":
-            end = clock.pts.searchsorted(int(clock.pts[-1]) + (-span.last // span.den), side="right")
+            end = clock.num_before(clock.last + 1 + (-grid.last // grid.den))
         else:
-            end = clock.pts.searchsorted(clock.end - span.last // span.den, side="left")
-        return first, max(int(end), first)
+            end = clock.num_before(clock.end - grid.last // grid.den)
+        return first, max(end, first)
 
     def _count(self, timeline: Timeline, low: int, high: int) -> int:
         if self.place != "dense":
@@ -199,17 +203,18 @@ class AtRate(Policy):
     def _distance(self, count: int, fps: Fraction) -> Fraction:
         return count / fps if self.step_seconds is None else Fraction(self.step_seconds)
 
-    def _origin(self, clock: Clock, count: int, fps: Fraction, draw: Draw, clip: int) -> Fraction | int:
+    def _origin(self, clock: Clock, grid: Grid, fps: Fraction, draw: Draw, clip: int) -> Fraction | int:
+        """Tick at which a clip starts whose times, from 0, are the grid's."""
         if self.place == "start":
             return self._start(clock)
         if self.place == "dense":
-            return self._start(clock) + clip * self._distance(count, fps) / clock.time_base
-        first, end = self._legal(clock, count, fps)
+            return self._start(clock) + clip * self._distance(grid.num, fps) / clock.time_base
+        first, end = self._legal(clock, grid)
         if first == end:  # too short, or nothing left after start_seconds
             return self._start(clock)
         if self.place == "random":
-            return int(clock.pts[first + draw.below(end - first)])
-        return int(clock.pts[first + self._evenly(end - 1 - first, clip)])
+            return clock.tick(first + draw.below(end - first))
+        return clock.tick(first + self._evenly(end - 1 - first, clip))
 
     def _evenly(self, last: Any, clip: Any) -> Any:
         """Which of the starts 0 .. last; numbers or arrays."""
@@ -219,9 +224,9 @@ class AtRate(Policy):
     def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
         clock = self._clock(timeline, low, high)
         count, fps = self._sizing(clock)
-        origin = self._origin(clock, count, fps, draw, clip)
-        grid = clock.grid(origin, fps, count)
-        return Places(clock.places(grid, self.mode), None, float(fps), inside=clock.holds(grid, self.mode))
+        grid = clock.grid(fps, count)
+        frames, inside = clock.places(grid.moved(self._origin(clock, grid, fps, draw, clip)), self.mode)
+        return Places(frames, None, self._rate if fps is self.fps else float(fps), inside)
 
     def choose_many(
         self,
@@ -236,15 +241,7 @@ class AtRate(Policy):
         if found is None:
             return super().choose_many(timelines, keys, within, clips)
         index, inside = found
-        blank = np.zeros(index.shape, np.bool_)
-        rows = zip(index, all_seconds(timelines, index), blank, strict=True)
-        rate = float(self._fps)
-        specs = [
-            DecodeSpec(
-                frame_index=frames, pts_seconds=times, is_padding=mask, fill_value=self.fill_value, rate_fps=rate
-            )
-            for frames, times, mask in rows
-        ]
+        specs = specs_of(timelines, index, fill_value=self.fill_value, rate_fps=self._rate)
         for v in np.flatnonzero(~inside).tolist():  # padded, shortened or refused
             specs[v] = self.choose(timelines[v], tuple(keys[v]), None, int(numbers[v]))
         return specs
@@ -268,25 +265,24 @@ class AtRate(Policy):
         row = Clocks.of(clocks) if len(clocks) == len(videos) else None
         if row is None:
             return None
-        begins = row.ticks(which, self._first_frames(clocks, which, keys, numbers))
-        ticks = begins[:, None] + self._steps(clocks, row.apart)[which]
+        steps = self._steps(clocks, row.apart)
+        begins = row.ticks(which, self._first_frames(row, steps[:, -1], which, keys, numbers))
+        ticks = begins[:, None] + steps[which]
         inside = ticks[:, -1] < row.lasting[which]
         return row.shown(which[:, None], np.where(inside[:, None], ticks, 0)), inside
 
     def _first_frames(
-        self, clocks: Sequence[Clock], which: IntArray, keys: Sequence[Key] | IntArray, numbers: IntArray
+        self, row: Clocks, spans: IntArray, which: IntArray, keys: Sequence[Key] | IntArray, numbers: IntArray
     ) -> IntArray:
-        """int64[V]: the frame at which each clip starts."""
+        """int64[V]: the frame at which each clip starts, given each video's ticks from its first time to its last."""
         if self.place == "start":
             return np.zeros_like(which)
-        ends = (self._legal(clock, self.frames or 1, self._fps)[1] for clock in clocks)
-        starts = np.array([max(end, 1) for end in ends], np.int64)[which]
+        starts = np.maximum(row.num_before(row.lasting - spans), 1)[which]
         if self.place == "random":
             return ManyDraws(states_of(key_table(keys), numbers)[:, None]).below(starts[:, None])[:, 0]
         return cast("IntArray", self._evenly(starts - 1, numbers))
 
     def _steps(self, clocks: Sequence[Clock], most: int) -> IntArray:
         """int64[D, F]: whole ticks from a clip's first time to each, at most `most`; starts are whole themselves."""
-        count, fps = self.frames or 1, self._fps
-        by_base = {clock.time_base: clock.grid(0, fps, count).whole() for clock in clocks}
+        by_base = {clock.time_base: clock.grid(self._fps, self.frames or 1).whole() for clock in clocks}
         return np.minimum([by_base[clock.time_base] for clock in clocks], most)

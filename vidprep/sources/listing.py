@@ -15,13 +15,14 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
+import stat
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vidprep.errors import MediaError, Reason, SourceError
-from vidprep.records import Identity
 from vidprep.sources.lists import read_list
+from vidprep.sources.local import local_identity
 from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
 from vidprep.sources.tar import list_members, member_identity, member_uri
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
+    from vidprep.records import Identity
     from vidprep.sources.tar import Member
 
 T = TypeVar("T")
@@ -70,12 +72,14 @@ class Rules(NamedTuple):
     """globs on the name, or on the path below SRC where they hold a slash; none = by extension"""
     column: str | None = None
     """the column of csv and parquet lists"""
+    identities: bool = True
+    """look up size and time of local files; whoever opens them anyway has those for nothing"""
 
     def takes(self, relative: str) -> bool:
         """Whether a file of a folder or a member of a tar is taken."""
-        name = relative.rpartition("/")[2]
-        if any(part.startswith(".") for part in relative.split("/")):
+        if relative.startswith(".") or "/." in relative:
             return False
+        name = relative.rpartition("/")[2]
         if self.patterns:
             return any(fnmatch.fnmatchcase(relative if "/" in glob else name, glob) for glob in self.patterns)
         extension = name.rpartition(".")[2].lower() if "." in name else None
@@ -123,11 +127,13 @@ def _expand(source: str, rules: Rules) -> Iterator[Item]:
         return _expand_remote(source, rules)
     if MEMBER_MARK in source and not os.path.lexists(source):
         return iter([Item(absolute(source), source)])
-    if os.path.isdir(source):  # noqa: PTH112 - names may be any bytes; str paths keep them
-        return _walk(source, rules)
-    if not os.path.lexists(source):
-        raise SourceError("no such file or folder", reason=Reason.NOT_FOUND, uri=source)
-    return _expand_file(source, rules)
+    try:
+        is_folder = stat.S_ISDIR(os.stat(source).st_mode)  # noqa: PTH116 - names may be any bytes; str paths keep them
+    except (OSError, ValueError):
+        if not os.path.lexists(source):
+            raise SourceError("no such file or folder", reason=Reason.NOT_FOUND, uri=source) from None
+        is_folder = False  # a dangling link, or not to be looked at: opening it will say so
+    return _walk(source, rules) if is_folder else _expand_file(source, rules)
 
 
 def absolute(path: str) -> str:
@@ -140,15 +146,7 @@ def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
     if path.endswith(".tar"):
         yield from _expand_tar(uri, path, rules)
     else:
-        yield Item(uri, path, _local_identity(path))
-
-
-def _local_identity(path: str) -> Identity | None:
-    try:
-        facts = os.stat(path)  # noqa: PTH116 - hot, and names may be any bytes
-    except OSError:
-        return None  # a dangling link, or gone by now: opening it will say so
-    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+        yield Item(uri, path, local_identity(path) if rules.identities else None)
 
 
 def _expand_tar(uri: str, path: str, rules: Rules) -> Iterator[Item]:
@@ -200,21 +198,28 @@ def _walk_folder(root: str, folder: str, rules: Rules, seen: set[tuple[int, int]
             logger.info("%r leads to a folder that was listed already", folder)
             continue
         seen.add((facts.st_dev, facts.st_ino))
-        folders = [entry for entry in entries if not entry.name.startswith(".") and _is_dir(entry)]
+        files: list[os.DirEntry[str]] = []
+        folders: list[os.DirEntry[str]] = []
+        for entry in entries:
+            if not entry.name.startswith("."):
+                (folders if _is_dir(entry) else files).append(entry)
         stack.extend(entry.path for entry in reversed(folders) if not entry.is_symlink())
         links.extend(entry.path for entry in folders if entry.is_symlink())
-        yield from _files(root, entries, rules)
+        yield from _files(root, files, rules)
 
 
 def _files(root: str, entries: list[os.DirEntry[str]], rules: Rules) -> Iterator[Item]:
     below = len(root.rstrip("/")) + 1
     base = absolute(root).rstrip("/") + "/"
+    is_absolute = base == root[:below].rstrip("/") + "/"
     for entry in entries:
-        relative = entry.path[below:]
-        if entry.name.endswith(".tar") and not entry.name.startswith(".") and not _is_dir(entry):
-            yield from _expand_tar(base + relative, entry.path, _tar_rules(relative, rules))
-        elif rules.takes(relative) and not _is_dir(entry):
-            yield Item(base + relative, entry.path, _entry_identity(entry))
+        path = entry.path
+        relative = path[below:]
+        uri = path if is_absolute else base + relative
+        if path.endswith(".tar"):
+            yield from _expand_tar(uri, path, _tar_rules(relative, rules))
+        elif rules.takes(relative):
+            yield Item(uri, path, local_identity(path) if rules.identities else None)
 
 
 def _tar_rules(relative: str, rules: Rules) -> Rules:
@@ -227,14 +232,6 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _entry_identity(entry: os.DirEntry[str]) -> Identity | None:
-    try:
-        facts = entry.stat()
-    except OSError:
-        return None
-    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
 
 
 def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+def local_identity(path: str) -> Identity | None:
+    """What the file system says of a path; None = nothing (a link that leads nowhere, a name that is no path)."""
+    try:
+        facts = os.stat(path)  # noqa: PTH116 - hot, and names may be any bytes
+    except (OSError, ValueError):
+        return None
+    return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
+
+
 class LocalSource:
     """A regular file, read with pread; folders, FIFOs and devices are refused before they can block."""
 

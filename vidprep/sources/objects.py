@@ -24,7 +24,6 @@ class ObjectSource:
 
     def __init__(self, uri: str, identity: Identity | None = None) -> None:
         self.uri = uri
-        self._store, self._path = split_uri(uri)
         self.identity = identity or _identity(uri)
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -33,7 +32,8 @@ class ObjectSource:
         if size <= 0:
             return b""
         try:
-            return self._store.get(self._path, offset, size, self.identity.etag)
+            store, path = split_uri(self.uri)
+            return store.get(path, offset, size, self.identity.etag)
         except SourceError as error:
             raise SourceError(error.message, reason=error.reason, uri=self.uri, offset=offset) from error
 

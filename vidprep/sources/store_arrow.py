@@ -1,4 +1,4 @@
-"""Object stores through `pyarrow.fs`: Google's, and S3 where boto3 is not installed."""
+"""Object stores through `pyarrow.fs`: Google's, and S3 where botocore is not installed."""
 
 from __future__ import annotations
 

@@ -1,18 +1,21 @@
-"""S3 and what speaks like it, through boto3: etags in the listing, one request a read."""
+"""S3 and what speaks like it, through botocore: etags in the listing, one request a read."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import boto3
+import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.utils import parse_timestamp
 
 from vidprep.errors import Reason, SourceError
 from vidprep.records import Identity
+from vidprep.sources.s3_reads import PlainReads
 from vidprep.sources.stores import (
     CONNECT_TIMEOUT_SECONDS,
     MAX_ATTEMPTS,
@@ -36,10 +39,11 @@ _BEYOND_END = {"416", "InvalidRange"}
 
 
 class S3Store:
-    """A `Store` over a boto3 client, which signs, retries and keeps connections; unsigned without credentials."""
+    """A `Store` over a botocore client, which signs, retries and keeps connections; unsigned without credentials."""
 
     def __init__(self) -> None:
-        session = boto3.session.Session()
+        session = botocore.session.get_session()
+        session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_timestamp)
         unsigned = {} if session.get_credentials() else {"signature_version": UNSIGNED}
         settings = Config(
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
@@ -50,8 +54,9 @@ class S3Store:
             response_checksum_validation="when_required",
             **unsigned,
         )
-        region = session.region_name or "us-east-1"
-        self._client = session.client("s3", endpoint_url=endpoint_url(), region_name=region, config=settings)
+        region = session.get_config_variable("region") or "us-east-1"
+        self._client = session.create_client("s3", endpoint_url=endpoint_url(), region_name=region, config=settings)
+        self._plain = PlainReads(session, self._client)
 
     def stat(self, path: str) -> Identity | None:
         """As Store.stat."""
@@ -87,27 +92,41 @@ class S3Store:
         wanted = {"Bucket": bucket, "Key": key, "Range": f"bytes={offset}-{offset + size - 1}"}
         if etag is not None:
             wanted["IfMatch"] = f'"{etag}"'
+        data = self._plain.get(wanted)
+        if data is not None:
+            return data
         for attempt in range(1, MAX_ATTEMPTS):
             try:
                 return self._read(wanted)
-            except BotoCoreError:  # the body broke off: boto3 repeats requests, not bodies
+            except BotoCoreError:  # the body broke off: botocore repeats requests, not bodies
                 time.sleep(0.05 * 2**attempt)
         with _source_errors():
             return self._read(wanted)
 
     def _read(self, wanted: dict[str, str]) -> bytes:
         try:
-            return bytes(self._client.get_object(**wanted)["Body"].read())
+            data = bytes(self._client.get_object(**wanted)["Body"].read())
         except ClientError as error:
             if error.response["Error"]["Code"] in _BEYOND_END:
                 return b""
             raise _refusal(error) from error
+        self._plain.learn(wanted["Bucket"], wanted["Key"])
+        return data
 
     def put(self, path: str, file: Path) -> None:
         """As Store.put."""
         bucket, _, key = path.partition("/")
         with _source_errors(), file.open("rb") as body:
             self._client.put_object(Bucket=bucket, Key=key, Body=body)
+
+
+def _timestamp(text: Any) -> datetime:
+    """Listings tell ISO 8601, a thousand a page, and botocore tries every form there is; the rest is for it."""
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        parsed: datetime = parse_timestamp(text)
+        return parsed
 
 
 def _identity(facts: Any, size_bytes: int) -> Identity:
@@ -121,7 +140,7 @@ def _identity(facts: Any, size_bytes: int) -> Identity:
 
 @contextmanager
 def _source_errors() -> Iterator[None]:
-    """Whatever boto3 raises, as SourceError."""
+    """Whatever botocore raises, as SourceError."""
     try:
         yield
     except ClientError as error:

@@ -1,6 +1,6 @@
 """What is asked of an object store, and which client answers for a scheme.
 
-`s3://` is served by boto3 where it is installed (the `s3` extra): its listing tells etags, and a read is one request.
+`s3://` is served by botocore where it is installed (the `s3` extra): its listing tells etags, and a read is one request.
 Elsewhere, and for `gs://`, pyarrow's file systems serve: no etags, and one more request (HEAD) for each object.
 """
 
@@ -53,7 +53,7 @@ _making = threading.Lock()
 
 @lru_cache(maxsize=8)
 def _new_store(scheme: str) -> Store:
-    if scheme == "s3" and importlib.util.find_spec("boto3"):
+    if scheme == "s3" and importlib.util.find_spec("botocore"):
         from vidprep.sources.store_s3 import S3Store
 
         return S3Store()
@@ -65,6 +65,16 @@ def _new_store(scheme: str) -> Store:
 def forget_stores() -> None:
     """Make clients anew: the environment has changed."""
     _new_store.cache_clear()
+
+
+def _in_child() -> None:
+    """Connections must not be shared with the parent: two processes would read each other's answers."""
+    global _making
+    _making = threading.Lock()  # a thread of the parent may have held it
+    forget_stores()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def split_uri(uri: str) -> tuple[Store, str]:

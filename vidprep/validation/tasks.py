@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.errors import LimitError, MediaError, Reason
 from vidprep.indexes import open_index
-from vidprep.indexes.worker import IDLE, address_space_bytes, limits
+from vidprep.indexes.limits import Limits as Limited
+from vidprep.indexes.worker import IDLE
 from vidprep.validation.examine import Examined, examine
 from vidprep.validation.findings import Finding
 
@@ -65,8 +66,9 @@ def examine_batch(task: Task, decode: Decode, beat: Callable[[int], None]) -> Ou
 
 
 def _examined(index: Index, row: int, task: Task, decode: Decode) -> Examined:
+    limits = Limited(task.options.timeout_seconds, task.options.memory_bytes)
     try:
-        with limits(task.options.timeout_seconds, address_space_bytes() + task.options.memory_bytes):
+        with limits:
             return examine(index[row], row, task.examine, task.rules, decode)
     except MediaError as error:
         return _of_error(error)
@@ -74,6 +76,8 @@ def _examined(index: Index, row: int, task: Task, decode: Decode) -> Examined:
         return _of_error(LimitError("memory ran out while it was decoded", reason=Reason.OUT_OF_MEMORY))
     except Exception as error:  # noqa: BLE001 - a mistake on a hostile file costs that file's finding, not the run
         return Examined([Finding(check="undecodable_frames", message=f"{type(error).__name__}: {error}")])
+    finally:
+        limits.lift()
 
 
 def _of_error(error: MediaError) -> Examined:

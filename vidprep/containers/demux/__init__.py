@@ -10,7 +10,7 @@ On an object store MPEG-TS and MPEG-PS are streamed whole by this; there is no i
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from vidprep.containers.demux.facts import container_name, frame_rate, stream_in
 from vidprep.containers.demux.packets import DemuxedPacket, iter_packets, open_video, stream_packets
 from vidprep.containers.demux.pictures import PictureOrder
 from vidprep.containers.demux.ranges import PacketRanges
+from vidprep.containers.demux.tail import Tail, ends_early
 from vidprep.containers.demux.times import MISSING, fill_missing, regular_times, unwrap_clock
 from vidprep.errors import LimitError, NotMediaError, Reason
 from vidprep.records import Finding, ParsedVideo, SampleFlag, SampleTable
@@ -35,6 +36,9 @@ _WITHOUT_TIMES = frozenset({"avi", "h264", "hevc", "vvc", "evc", "m4v", "mpegvid
 #: Of those, the ones whose slots (dts) are written in the file.
 _WITH_SLOTS = frozenset({"avi"})
 _MPEG_SYSTEMS = frozenset({"mpegts", "mpegps"})
+
+#: First bytes that tell the length of transport stream packets.
+_HEAD_BYTES = 1024
 
 _COLUMNS = OFFSET, SIZE, PTS, DTS, DURATION, KEY, CORRUPT = range(7)
 
@@ -72,7 +76,7 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
     with open_video(read_at, size_bytes) as (container, stream):
         pictures = PictureOrder(stream, size_bytes)
         ranges = PacketRanges(read_at, container_name(container))
-        rows, first = _Rows(), b""
+        rows, tail, first = _Rows(), Tail(), b""
         pos = 0
         for row, packet in enumerate(stream_packets(container, stream, size_bytes)):
             data = bytes(packet)
@@ -80,11 +84,18 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
             pos = pos if packet.pos is None else packet.pos
             offset = ranges.locate(packet.pos, data)
             rows.add(packet, pos if packet.pos is None else offset)
+            tail.add(packet, data)
             pictures.feed(packet, row)
         pictures.feed(None, -1)
         if not pictures.is_complete and _has_no_other_order(container, stream):
             raise LimitError("too much to decode for the order of its pictures, which the container does not tell")
-        return _assemble(container, stream, rows.columns(), pictures, ranges.is_contiguous, first)
+        head = read_at(0, _HEAD_BYTES)
+        is_cut_off = pictures.is_complete and tail.is_cut_off(stream, head, size_bytes)
+        parsed = _assemble(container, stream, rows.columns(), pictures, ranges.is_contiguous, first, is_cut_off)
+    if not is_cut_off and ends_early(head, size_bytes):
+        early = Finding(reason=Reason.TRUNCATED, message="the file ends earlier than its container says")
+        return replace(parsed, warnings=(early, *parsed.warnings))
+    return parsed
 
 
 def _has_no_other_order(container: Any, stream: Any) -> bool:
@@ -92,11 +103,14 @@ def _has_no_other_order(container: Any, stream: Any) -> bool:
 
 
 def _assemble(
-    container: Any, stream: Any, columns: IntArray, pictures: PictureOrder, contiguous: bool, first_sample: bytes
-) -> ParsedVideo:
+    container: Any, stream: Any, columns: IntArray, pictures: PictureOrder, contiguous: bool, first_sample: bytes,
+    is_cut_off: bool,
+) -> ParsedVideo:  # fmt: skip
     if not columns.shape[1]:
         raise NotMediaError("the video stream has no packets", reason=Reason.NO_FRAMES)
     frame_rows = _frame_rows(columns, pictures)
+    if is_cut_off:
+        frame_rows = frame_rows[frame_rows != columns.shape[1] - 1]
     if not len(frame_rows):
         raise NotMediaError("no packet gives a picture", reason=Reason.NO_FRAMES)
     ticks = _frame_ticks(stream, columns)
@@ -116,7 +130,7 @@ def _assemble(
         table=table,
         method="demux",
         access="ranges" if contiguous else "demux",
-        warnings=tuple(_findings(stream, columns, pictures)),
+        warnings=tuple(_findings(container_name(container), stream, columns, pictures, is_cut_off)),
     )
 
 
@@ -148,7 +162,15 @@ def _times(container: str, columns: IntArray, frame_rows: IntArray, ticks: int) 
     if container in _MPEG_SYSTEMS:
         reference = np.where(dts == MISSING, pts, dts)
         pts = unwrap_clock(pts, reference)
-    return fill_missing(pts, frame_rows, ticks) if (pts == MISSING).any() else pts
+    if (pts == MISSING).any():
+        return fill_missing(pts, frame_rows, ticks)
+    return regular_times(pts, frame_rows) if _are_decode_times(pts, frame_rows) else pts
+
+
+def _are_decode_times(pts: IntArray, frame_rows: IntArray) -> bool:
+    """Times that rise in coded order though the decoder gives its pictures in another (MXF, ASF of some writers)."""
+    reordered = bool((frame_rows[1:] < frame_rows[:-1]).any())
+    return reordered and bool((pts[1:] > pts[:-1]).all())
 
 
 def _is_sorted(pts: IntArray, frame_rows: IntArray) -> bool:
@@ -157,10 +179,13 @@ def _is_sorted(pts: IntArray, frame_rows: IntArray) -> bool:
     return bool((shown[np.argsort(pts[shown], kind="stable")] == frame_rows).all())
 
 
-def _findings(stream: Any, columns: IntArray, pictures: PictureOrder) -> list[Finding]:
-    count = columns.shape[1]
+def _findings(
+    container: str, stream: Any, columns: IntArray, pictures: PictureOrder, is_cut_off: bool
+) -> list[Finding]:
+    count, is_timed = columns.shape[1], container not in _WITHOUT_TIMES
     lost = count - len(pictures.rows)
     told = (
+        (is_cut_off, Reason.TRUNCATED, "the file ends within its last packet, which is left out"),
         (bool(columns[CORRUPT].any()), Reason.TRUNCATED, "packets that the demuxer found damaged"),
         (pictures.num_errors > 0, Reason.CORRUPT_TABLE, f"the decoder refuses {pictures.num_errors} packets"),
         (pictures.is_complete and lost > 0, Reason.NO_FRAMES, f"{lost} of {count} packets give no picture"),
@@ -171,6 +196,6 @@ def _findings(stream: Any, columns: IntArray, pictures: PictureOrder) -> list[Fi
             Reason.CORRUPT_TABLE,
             f"the header counts {stream.frames} frames, there are {count} packets",
         ),
-        (bool((columns[PTS] == MISSING).any()), Reason.CORRUPT_TABLE, "packets without a time got one"),
+        (is_timed and bool((columns[PTS] == MISSING).any()), Reason.CORRUPT_TABLE, "packets without a time got one"),
     )
     return [Finding(reason=reason, message=message) for true, reason, message in told if true]

@@ -69,9 +69,9 @@ class Window:
         return self._data, begin
 
 
-def top_boxes(window: Window) -> Iterator[TopBox]:
+def top_boxes(window: Window, position: int = 0) -> Iterator[TopBox]:
     """Boxes at the file's top level, in order, up to the first that cannot be one (size below its own header)."""
-    position, size_bytes = 0, window.size_bytes
+    size_bytes = window.size_bytes
     data, first = b"", 0
     while position + 8 <= size_bytes:
         at = position - first

@@ -1,13 +1,15 @@
 """Edit lists (ISO/IEC 14496-12 8.6.6): which samples are shown, when, and which others those need.
 
 The rules are those of FFmpeg's `mov_fix_index`, which players agree with: each segment starts at the covering key
-sample, a frame is shown where its composition time lies within the segment, the first shown sample in decode order
-stands at the segment's start, and the whole is moved so that the first frame comes at 0 or right after the leading
-empty edits. Differences, by the specification: an empty edit in the middle shows nothing, a dwell (rate 0) one frame.
+sample, a frame is shown where its composition time lies within the segment, the first of them stands at the segment's
+start, and the whole is moved so that the first frame comes at 0 or right after the leading empty edits. Differences,
+by the specification: an empty edit in the middle shows nothing, a dwell (rate 0) one frame, and a segment's start is
+where its first frame in presentation order stands (FFmpeg: in decode order, so that reordering leaves a hole).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +35,11 @@ _FOREVER = 1 << 62
 #: Times beyond this are nowhere; sums of them must stay within int64.
 _FAR = 1 << 60
 
+
+#: denies_key(sample) -> whether the sample's own head says that decoding cannot start there.
+DeniesKey = Callable[[int], bool]
+#: Samples that are looked at for the key sample of one segment.
+MAX_KEYS_TRIED = 4096
 
 _KEY, _SHOWN, _DISPOSABLE = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.DISPOSABLE))
 
@@ -95,8 +102,12 @@ def time_offset(edits: list[Edit]) -> int:
     return start - lead
 
 
-def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
-    """Rows of the whole presentation, segment after segment."""
+def apply_edits(samples: Samples, edits: list[Edit], notes: Notes, denies_key: DeniesKey | None = None) -> Rows:
+    """Rows of the whole presentation, segment after segment.
+
+    A segment from the middle of the media relies upon the sync table for where its decoding starts: `denies_key`, if
+    it is given, is asked about that sample.
+    """
     pts = samples.pts
     flags = _flags(samples)
     if not edits or len(samples) == 0:
@@ -105,11 +116,11 @@ def apply_edits(samples: Samples, edits: list[Edit], notes: Notes) -> Rows:
         if earliest:
             pts = np.subtract(pts, earliest, out=None if pts is samples.dts else pts)
         return Rows(sample=slice(None), pts=pts, flags=flags | _SHOWN)
-    cuts, lead = _segments(samples, pts, edits, notes)
+    cuts, lead = _segments(samples, pts, edits, notes, denies_key)
     if not cuts:
         empty = np.zeros(0, np.int64)
         return Rows(sample=empty, pts=empty, flags=flags[:0])
-    shift = _late_start(cuts, lead)
+    shift = max(cuts[0].start - lead, 0)  # edits before it that show nothing take no time
     if len(cuts) == 1 and cuts[0].inside is None:
         cut = cuts[0]
         return Rows(
@@ -142,11 +153,8 @@ class _Cut(NamedTuple):
     pts: IntArray
     inside: npt.NDArray[np.bool_] | None
     """which are shown; None = all"""
-    earliest: int
+    start: int
     """least pts of those shown"""
-
-    def shown_pts(self) -> IntArray:
-        return self.pts if self.inside is None else self.pts[self.inside]
 
 
 def _shown(cut: _Cut) -> npt.NDArray[np.uint8] | np.uint8:
@@ -160,7 +168,9 @@ def _flags(samples: Samples) -> npt.NDArray[np.uint8]:
     return flags
 
 
-def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) -> tuple[list[_Cut], int]:
+def _segments(
+    samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes, denies_key: DeniesKey | None
+) -> tuple[list[_Cut], int]:
     """The non-empty segments, and the length of the empty edits before them."""
     cuts: list[_Cut] = []
     clock = lead = 0
@@ -172,7 +182,8 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
             lead += edit.duration if not cuts else 0
             continue
         endless = edit.duration == 0 and number == len(edits) - 1 and not cuts
-        cut = _cut(samples, pts, edit, start, _FOREVER if endless else edit.media_time + edit.duration)
+        end = _FOREVER if endless else edit.media_time + edit.duration
+        cut = _cut(samples, pts, edit, start, end, denies_key)
         if cut is None:
             continue
         if cut.stop - cut.first > room or number >= most:
@@ -183,69 +194,46 @@ def _segments(samples: Samples, pts: IntArray, edits: list[Edit], notes: Notes) 
     return cuts, lead
 
 
-def _cut(samples: Samples, pts: IntArray, edit: Edit, start: int, end: int) -> _Cut | None:
+def _cut(
+    samples: Samples, pts: IntArray, edit: Edit, start: int, end: int, denies_key: DeniesKey | None
+) -> _Cut | None:
     """The samples of one segment that begins at `start` of the presentation; None if it shows nothing."""
     begin = edit.media_time
     if edit.rate == 0:
-        return _dwell(samples, pts, begin, start)
+        return _dwell(samples, pts, begin, start, denies_key)
     earliest = pts.item(pts.argmin())
     if earliest >= begin and pts.item(pts.argmax()) < end:
-        return _Cut(0, len(pts), pts + start if start else pts, None, earliest + start)
-    first = _covering_key(samples, pts, begin)
+        return _Cut(0, len(pts), pts + (start - earliest) if start != earliest else pts, None, start)
+    first = _covering_key(samples, pts, begin, denies_key)
     inside = (pts[first:] >= begin) & (pts[first:] < end)
-    reach = _reach(samples, pts, first, end)
-    shown = np.flatnonzero(inside[:reach])
+    shown = inside.nonzero()[0]
     if len(shown) == 0:
         return None
     stop = first + int(shown[-1]) + 1
-    origin = int(samples.dts[first + int(shown[0])])
     inside = inside[: stop - first]
-    moved = pts[first:stop] + (start - origin)
-    return _Cut(first, stop, moved, None if inside.all() else inside, int(moved[inside].min()))
+    moved = pts[first:stop] + (start - int(pts[first:stop][inside].min()))
+    return _Cut(first, stop, moved, None if inside.all() else inside, start)
 
 
-def _covering_key(samples: Samples, pts: IntArray, begin: int) -> int:
+def _covering_key(samples: Samples, pts: IntArray, begin: int, denies_key: DeniesKey | None) -> int:
     """The last key sample that is decoded and shown no later than `begin`; 0 if there is none."""
     early = (samples.dts <= begin) & (pts <= begin)
     if samples.key is not None:
         early &= samples.key
-    rows = np.flatnonzero(early)
-    return int(rows[-1]) if len(rows) else 0
+    rows = early.nonzero()[0]
+    if denies_key is None:
+        return int(rows[-1]) if len(rows) else 0
+    last = rows[: -MAX_KEYS_TRIED - 1 : -1].tolist()
+    return next((row for row in last if row == 0 or not denies_key(row)), 0)
 
 
-def _reach(samples: Samples, pts: IntArray, first: int, end: int) -> int:
-    """How many samples from `first` a segment ending at `end` may take: up to the key sample after it.
-
-    With composition offsets up to the second, because pictures shown before the first may follow it.
-    """
-    over = pts[first:] + samples.duration[first:] >= end
-    if samples.key is not None:
-        over &= samples.key[first:]
-    rows = np.flatnonzero(over)
-    nth = 0 if samples.composition is None else 1
-    return int(rows[nth]) + 1 if len(rows) > nth else len(over)
-
-
-def _dwell(samples: Samples, pts: IntArray, begin: int, start: int) -> _Cut | None:
+def _dwell(samples: Samples, pts: IntArray, begin: int, start: int, denies_key: DeniesKey | None) -> _Cut | None:
     """The one frame that is on screen at `begin`."""
     before = np.flatnonzero(pts <= begin)
     if len(before) == 0:
         return None
     row = int(before[np.argmax(pts[before])])
-    first = min(_covering_key(samples, pts, begin), row)
+    first = min(_covering_key(samples, pts, begin, denies_key), row)
     inside = np.zeros(row + 1 - first, np.bool_)
     inside[-1] = True
     return _Cut(first, row + 1, pts[first : row + 1] + (start - int(pts[row])), inside, start)
-
-
-def _late_start(cuts: list[_Cut], lead: int) -> int:
-    """Ticks by which the first frame would come too late, because its sample is decoded before it is shown."""
-    lowest = -1
-    for cut in cuts:
-        if cut.earliest >= 0:
-            lowest = cut.earliest if lowest < 0 else min(lowest, cut.earliest)
-        else:  # FFmpeg starts over after each negative time
-            times = cut.shown_pts()
-            after = times[int((times < 0).nonzero()[0][-1]) + 1 :]
-            lowest = int(after.min()) if len(after) else -1
-    return max(lowest - lead, 0)

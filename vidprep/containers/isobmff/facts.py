@@ -44,6 +44,11 @@ def stream_info(
     return info
 
 
+def stream_facts(entry: Entry, timescale: int) -> StreamInfo:
+    """Facts of one sample description alone: codec, configuration, size."""
+    return common_info(entry, Geometry(0, 0, 0, None), b"", timescale)
+
+
 @lru_cache(maxsize=512)
 def common_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> StreamInfo:
     """What files of one source have in common."""

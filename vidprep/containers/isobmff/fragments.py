@@ -8,6 +8,7 @@ import numpy as np
 
 from vidprep.containers.isobmff.boxes import FRAGMENT_BYTES, children, i32, u32, u64
 from vidprep.containers.isobmff.tables import Notes, Samples
+from vidprep.containers.isobmff.walk import HOLE
 from vidprep.errors import Reason
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Defaults(NamedTuple):
 
 #: Columns of a block of decoded samples, int64[count, 8].
 _COLUMNS = ("offset", "size", "dts", "duration", "composition", "flags", "entry", "overlaps")
+#: Bytes of one moof that are read.
+MAX_FRAGMENT_BYTES = 64 << 20
 #: Runs up to this long are decoded in plain Python, which starts faster than numpy.
 _SHORT_RUN = 6
 #: Offsets and times beyond this are nowhere; sums of them must stay within int64.
@@ -68,15 +71,23 @@ class FragmentReader:
         self._short: list[tuple[int, ...]] = []
         self._blocks: list[IntArray] = []
         self._last_dts = -_FAR
+        self._passed_over = False
 
     def read(self, window: Window, boxes: Iterable[TopBox]) -> None:
         """Walk the top level boxes and decode every moof."""
         window.window_bytes = FRAGMENT_BYTES
         for box in boxes:
             if box.kind == b"moof":
-                self._moof(window.get(box.start, box.end - box.start), box)
+                self._moof(window.get(box.start, min(box.end - box.start, MAX_FRAGMENT_BYTES)), box)
                 if self.room <= 0:
                     break
+            elif box.kind == HOLE:
+                self._passed_over = True
+
+    def _hole(self) -> None:
+        """A sample that lies nowhere: others were lost here, to which those that follow may refer."""
+        if self._short or self._blocks:
+            self._short.append((-1, 1, self.clock, 0, 0, _NOT_SYNC, self.defaults.entry, 0))
 
     def _moof(self, data: bytes, box: TopBox) -> None:
         notes = Notes(box.start)
@@ -94,8 +105,11 @@ class FragmentReader:
         if header[1] - header[0] < 8:
             return implicit
         flags, position = u32(data, header[0])[0] & 0xFFFFFF, header[0] + 8
+        mine = u32(data, header[0] + 4)[0] == self.track_id
         if header[1] - position < 8 * (flags & 1) + 4 * (flags >> 1 & 1) + 4 * (flags >> 3 & 7).bit_count():
             notes.add("tfhd is shorter than its flags say", header[0])
+            if mine:
+                self._hole()
             return implicit
         base = moof if flags & _BASE_IS_MOOF else implicit
         if flags & _BASE_DATA_OFFSET:
@@ -104,17 +118,22 @@ class FragmentReader:
         for index, bit in enumerate((_DESCRIPTION, _DURATION, _SIZE, _FLAGS)):
             if flags & bit:
                 values[index], position = u32(data, position)[0], position + 4
-        mine = u32(data, header[0] + 4)[0] == self.track_id
         if mine:
-            self._decode_time(data, traf)
+            expected = self.clock
+            timed = self._decode_time(data, traf)
+            if self._passed_over and not (timed and self.clock == expected):
+                self._hole()
+            self._passed_over = False
         return self._truns(data, traf, base, Defaults(*values), mine, notes)
 
-    def _decode_time(self, data: bytes, traf: Boxes) -> None:
+    def _decode_time(self, data: bytes, traf: Boxes) -> bool:
+        """Set the clock by tfdt (8.8.12); whether there is one."""
         start, end = traf.get(b"tfdt", ((0, 0),))[0]
         if end - start >= 12 and data[start] == 1:
             self.clock = min(u64(data, start + 4)[0], _FAR)
         elif end - start >= 8:
             self.clock = u32(data, start + 4)[0]
+        return end - start >= 8
 
     def _truns(self, data: bytes, traf: Boxes, base: int, defaults: Defaults, mine: bool, notes: Notes) -> int:
         position = base
@@ -137,6 +156,8 @@ class FragmentReader:
         width = (flags >> 8 & 15).bit_count()
         count = self._believable(count, end - at, width, bool(flags & _RUN_SIZE), defaults.size, start, notes)
         if count <= 0:
+            if mine and count < 0:
+                self._hole()
             return position
         if not mine:
             sizes = _columns(data, at, count, flags, defaults)[1] if flags & _RUN_SIZE else None
@@ -228,14 +249,14 @@ class FragmentReader:
     def _believable(
         self, count: int, held_bytes: int, width: int, sized: bool, default_size: int, start: int, notes: Notes
     ) -> int:
-        """The run's sample count; 0 where the box does not hold that many, or the file has no room for them."""
+        """The run's sample count; -1 where the box does not hold that many, or the file has no room for them."""
         most = self.room if width == 0 else held_bytes // (4 * width)
         if not sized:
             most = min(most, self.size_bytes // default_size) if default_size else 0
         most = min(most, self.room)
         if count > most:
             notes.add(f"trun claims {count} samples, there is room for {most}: left out", start)
-            return 0
+            return -1
         return count
 
 

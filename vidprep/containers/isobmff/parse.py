@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from vidprep.containers.isobmff.boxes import TopBox, Window, children, top_boxes
+from vidprep.containers.bitstream import INTRA_ONLY, head_bytes, is_understood, sample_facts
+from vidprep.containers.in_band import in_band
+from vidprep.containers.isobmff.boxes import Window, children
 from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
-from vidprep.containers.isobmff.facts import Totals, stream_info
+from vidprep.containers.isobmff.facts import Totals, stream_facts, stream_info
 from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
 from vidprep.containers.isobmff.plain import read_plain
-from vidprep.containers.isobmff.rows import RowTable, fragment_rows, joined, sample_table, sound_rows, table_rows
+from vidprep.containers.isobmff.rows import (
+    RowTable,
+    fragment_rows,
+    joined,
+    restarting,
+    sample_table,
+    sound_rows,
+    table_rows,
+)
 from vidprep.containers.isobmff.tables import Notes, read_samples
 from vidprep.containers.isobmff.tracks import (
     choose_track,
@@ -21,6 +31,7 @@ from vidprep.containers.isobmff.tracks import (
     media_header,
     read_movie,
 )
+from vidprep.containers.isobmff.walk import walk
 from vidprep.errors import (
     ContainerError,
     MalformedContainerError,
@@ -35,8 +46,8 @@ from vidprep.timebase import unchecked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vidprep.containers.isobmff.boxes import Boxes
-    from vidprep.containers.isobmff.edits import Edit
+    from vidprep.containers.isobmff.boxes import Boxes, TopBox
+    from vidprep.containers.isobmff.edits import DeniesKey, Edit
     from vidprep.containers.isobmff.entries import Entry
     from vidprep.containers.isobmff.fragments import Defaults
     from vidprep.containers.isobmff.tables import Samples
@@ -45,6 +56,8 @@ if TYPE_CHECKING:
 
 #: A movie box beyond this is not read.
 MAX_MOVIE_BYTES = 1 << 30
+#: Changes of the decoder's configuration that are followed, and their bytes in all.
+MAX_LATER_CONFIGS, MAX_LATER_CONFIG_BYTES = 256, 1 << 20
 #: What a movie's first box may be; anything else is no movie.
 _FIRST_BOXES = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"moov", b"styp", b"sidx", b"pnot", b"uuid"})
 #: Brands of still images (ISO/IEC 23008-12), first three characters.
@@ -62,10 +75,12 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
         ContainerError: no table can be had; `offset` says where.
     """
     window = Window(read_at, size_bytes)
-    boxes = top_boxes(window)
+    passed = Notes(0)
+    boxes = walk(window, passed)
     found = _find_movie(window, boxes)
     try:
-        return _parse_movie(found, window, boxes)
+        parsed = _parse_movie(found, window, boxes)
+        return replace(parsed, warnings=(*passed.found, *parsed.warnings)) if passed.found else parsed
     except (NotMediaError, MalformedContainerError) as error:
         if found.box.claimed_end <= found.box.end:
             raise
@@ -83,7 +98,7 @@ def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> Pars
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
-    rows = table_rows(samples, film.edits, notes)
+    rows = table_rows(samples, film.edits, notes, _key_test(film, samples, window))
     scanned = None
     if film.fragmented or len(samples) == 0:
         reader = FragmentReader(film.track.track_id, film.defaults(), _end_of(samples), size_bytes)
@@ -98,7 +113,7 @@ def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> Pars
 def read_edit_list(read_at: ReadAt, size_bytes: int) -> tuple[list[Edit], int]:
     """The chosen track's edit list, and ticks per second of its times. Raises as `parse` does."""
     window = Window(read_at, size_bytes)
-    found = _find_movie(window, top_boxes(window))
+    found = _find_movie(window, walk(window, Notes(0)))
     film = _open_film(found, Notes(found.box.start))
     return film.edits, film.timescale
 
@@ -191,6 +206,23 @@ def _open_film(found: _Found, notes: Notes) -> _Film:
     )
 
 
+def _key_test(film: _Film, samples: Samples, window: Window) -> DeniesKey | None:
+    """What tells of a sample whether its head denies that it is a key sample; None where the codec does not matter."""
+    codec = film.entries[0].codec if film.entries else None
+    if not film.edits or codec is None or codec in INTRA_ONLY or not is_understood(codec):
+        return None
+
+    def denies_key(sample: int) -> bool:
+        number = 1 if samples.entry is None else int(samples.entry[sample])
+        entry = film.entries[min(max(number, 1), len(film.entries)) - 1]
+        info = stream_facts(entry, film.timescale)
+        size = int(samples.size[sample])
+        head = window.get(int(samples.offset[sample]), min(size, head_bytes(info)))
+        return sample_facts(info, head, complete=len(head) == size).key is False
+
+    return denies_key
+
+
 def _end_of(samples: Samples) -> int:
     """Decode time at which the sample table ends."""
     return int(samples.dts[-1] + samples.duration[-1]) if len(samples) else 0
@@ -202,11 +234,14 @@ def _finish(
     entry, rows = _one_entry(film, rows, notes)
     there = len(rows)
     rows = sound_rows(rows, size_bytes, notes)
+    rows, later = _later_configs(film, entry, rows, notes)
     table = sample_table(rows)
     if table.num_frames == 0:
         _no_frames(there, claimed, notes)
     totals = Totals(max(int(rows.duration[table.frame_rows[-1]]), 0), claimed)
     info = stream_info(film.movie, film.track, film.others, entry, film.brand, film.timescale, totals)
+    if later:
+        info = replace(info, later_configs=later)
     return unchecked(ParsedVideo, info=info, table=table, method=method, warnings=tuple(notes.found))
 
 
@@ -231,12 +266,49 @@ def _one_entry(film: _Film, rows: RowTable, notes: Notes) -> tuple[Entry, RowTab
     entry = film.entries[number - 1] if 0 < number <= len(film.entries) else film.entries[0]
     _refuse(film, entry, notes)
     if rows.entry is not None and len(film.entries) > 1:
-        same = [e.codec == entry.codec and e.config == entry.config and not e.encrypted for e in film.entries]
-        usable = np.array([False, *same])[np.clip(rows.entry, 0, len(film.entries))]
+        follows = [_can_follow(film, entry, e) for e in film.entries]
+        usable = np.array([False, *follows])[np.clip(rows.entry, 0, len(film.entries))]
         if not usable.all():
             notes.add(f"{int((~usable).sum())} of {len(rows)} samples need another decoder set-up: left out")
             rows = rows.take(usable)
     return entry, rows
+
+
+def _can_follow(film: _Film, entry: Entry, other: Entry) -> bool:
+    """Whether a decoder set up for `entry` can go on with the samples of `other`, told its configuration in band."""
+    if other is entry:
+        return True
+    length_size = stream_facts(entry, 1).nal_length_size
+    return (
+        other.codec == entry.codec
+        and not other.encrypted
+        and external_reference(film.movie.data, film.track, other) is None
+        and stream_facts(other, 1).nal_length_size == length_size
+        and (other.config == entry.config or in_band(entry.codec or "", other.config, length_size) is not None)
+    )
+
+
+def _later_configs(
+    film: _Film, entry: Entry, rows: RowTable, notes: Notes
+) -> tuple[RowTable, tuple[tuple[int, bytes], ...]]:
+    """Rows at which the decoder's configuration changes, marked in the table as places to start afresh."""
+    if rows.entry is None or len(film.entries) < 2 or len(rows) == 0:
+        return rows, ()
+    changes = np.concatenate(([0], np.diff(rows.entry).nonzero()[0] + 1))
+    later: list[tuple[int, bytes]] = []
+    has, room = entry.config, MAX_LATER_CONFIG_BYTES
+    for row in changes.tolist():
+        config = film.entries[int(rows.entry[row]) - 1].config
+        if config != has:
+            room -= len(config)
+            if room < 0 or len(later) == MAX_LATER_CONFIGS:
+                notes.add(f"the decoder's set-up changes too often: {len(rows) - row} samples are left out")
+                rows = rows.take(slice(row))
+                break
+            later.append((row, config))
+            has = config
+    rows.flags = restarting(rows.flags, np.array([row for row, _ in later], np.int64))
+    return rows, tuple(later)
 
 
 def _refuse(film: _Film, entry: Entry, notes: Notes) -> None:

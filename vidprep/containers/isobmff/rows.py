@@ -9,6 +9,7 @@ import numpy as np
 
 from vidprep.containers.isobmff.edits import apply_edits, time_offset
 from vidprep.containers.isobmff.tables import Notes
+from vidprep.containers.losses import behind_losses
 from vidprep.errors import Reason
 from vidprep.records import SampleFlag, SampleTable
 from vidprep.timebase import unchecked
@@ -16,9 +17,11 @@ from vidprep.timebase import unchecked
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vidprep.containers.isobmff.edits import Edit
+    from vidprep.containers.isobmff.edits import DeniesKey, Edit
     from vidprep.containers.isobmff.tables import Samples
     from vidprep.timebase import IntArray
+
+_KEY, _SHOWN, _RESTART = (np.uint8(flag) for flag in (SampleFlag.KEY, SampleFlag.SHOWN, SampleFlag.RESTART))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,9 +54,9 @@ class RowTable:
         )
 
 
-def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
+def table_rows(samples: Samples, edits: list[Edit], notes: Notes, denies_key: DeniesKey | None = None) -> RowTable:
     """Rows of a sample table, edit list applied."""
-    rows = apply_edits(samples, edits, notes)
+    rows = apply_edits(samples, edits, notes, denies_key)
     at = rows.sample
     if isinstance(at, slice) and at.stop is None and not at.start:  # every sample once
         return RowTable(
@@ -68,11 +71,18 @@ def table_rows(samples: Samples, edits: list[Edit], notes: Notes) -> RowTable:
         offset=samples.offset[at],
         size=samples.size[at],
         pts=rows.pts,
-        flags=rows.flags,
+        flags=rows.flags if rows.segment is None else restarting(rows.flags, np.diff(rows.segment).nonzero()[0] + 1),
         duration=samples.duration[at],
         entry=None if samples.entry is None else samples.entry[at],
         segment=rows.segment,
     )
+
+
+def restarting(flags: npt.NDArray[np.uint8], rows: IntArray) -> npt.NDArray[np.uint8]:
+    """Flags with RESTART on those of `rows` that are key rows."""
+    flags = flags.copy()
+    flags[rows] |= (flags[rows] & _KEY) * _RESTART
+    return flags
 
 
 def fragment_rows(samples: Samples, overlapping: IntArray, edits: list[Edit]) -> RowTable:
@@ -103,8 +113,8 @@ def joined(first: RowTable, second: RowTable) -> RowTable:
 def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     """Rows whose bytes the file holds, and that what is left can decode.
 
-    Samples of no bytes give no row. After a missing sample nothing is sound up to the next key sample, and neither are
-    the pictures shown before that key, which may refer to what is missing.
+    Samples of no bytes give no row. After a missing sample nothing is sound up to the next key sample, and pictures
+    shown before that key, which may refer to what is missing, are not shown.
     """
     if len(rows) == 0:
         return rows
@@ -122,30 +132,18 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
     missing = (rows.offset < 0) | (ends > size_bytes) | (ends < 0)
     first = int(np.argmax(missing))
     where = int(rows.offset[first]) if rows.offset[first] >= 0 else None
-    sound = rows.take(~(missing | _undecodable(rows, missing)))
+    sound = rows.take(~missing)
+    losses = np.searchsorted((~missing).nonzero()[0], missing.nonzero()[0])
+    behind = behind_losses((sound.flags & _KEY) != 0, sound.pts, losses)
+    sound.flags = sound.flags & ~(behind.leading * _SHOWN) | behind.restarts * _RESTART
+    sound = sound.take(~behind.lost)
+    num_shown = np.count_nonzero(sound.flags & _SHOWN)
     notes.add(
-        f"{int(missing.sum())} of {len(rows)} samples lie beyond the end of the file; {len(sound)} are sound",
+        f"{int(missing.sum())} of {len(rows)} samples are not in the file; {num_shown} frames are sound",
         None if where is None else where - notes.base,
         Reason.TRUNCATED,
     )
     return sound
-
-
-def _undecodable(rows: RowTable, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Rows that may refer to a missing one."""
-    key = (rows.flags & SampleFlag.KEY) != 0
-    numbers = np.arange(len(rows))
-    last_key = np.maximum.accumulate(np.where(key & ~missing, numbers, -1))
-    last_missing = np.maximum.accumulate(np.where(missing, numbers, -1))
-    lost = last_missing > last_key
-    previous_missing = np.zeros(len(rows), np.bool_)
-    starts = np.flatnonzero(key & ~missing)
-    previous_missing[starts[1:]] = last_missing[starts[1:]] > starts[:-1]
-    if len(starts):
-        previous_missing[starts[0]] = last_missing[starts[0]] >= 0
-    after_loss = previous_missing[np.maximum(last_key, 0)] & (last_key >= 0)
-    leading = after_loss & (rows.pts < rows.pts[np.maximum(last_key, 0)])
-    return lost | leading
 
 
 def sample_table(rows: RowTable) -> SampleTable:
@@ -164,4 +162,4 @@ def _segment_order(rows: RowTable) -> IntArray | None:
     return None if in_order else order
 
 
-__all__ = ["RowTable", "fragment_rows", "joined", "sample_table", "sound_rows", "table_rows"]
+__all__ = ["RowTable", "fragment_rows", "joined", "restarting", "sample_table", "sound_rows", "table_rows"]

@@ -70,6 +70,10 @@ class Notes:
         self.base = base
         self.found: list[Finding] = []
 
+    def add_at(self, message: str, offset: int) -> None:
+        """Note `message`; `offset` is within the file."""
+        self.found.append(Finding(reason=Reason.CORRUPT_TABLE, message=message, offset=offset))
+
     def add(self, message: str, offset: int | None = None, reason: Reason = Reason.CORRUPT_TABLE) -> None:
         """Note `message`; `offset` is within the buffer."""
         self.found.append(
@@ -141,6 +145,8 @@ def _convert(data: bytes, stbl: Boxes, notes: Notes) -> _Tables:
         if kind not in stbl:
             continue
         start, end = stbl[kind][0]
+        if kind == b"stsz" and end - start >= 8 and u32(data, start + 4)[0]:
+            continue  # one size for all: there is no table
         first = start + skip
         size = width * u32(data, first - 4)[0] if first <= end else end
         if size > end - first:

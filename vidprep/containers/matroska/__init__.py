@@ -10,6 +10,7 @@ import numpy as np
 
 from vidprep.containers.codecconfig import CodecFacts, codec_facts
 from vidprep.containers.colours import MATRIX, PRIMARIES, RANGE, TRANSFER
+from vidprep.containers.losses import behind_losses
 from vidprep.containers.matroska import ids
 from vidprep.containers.matroska.blocks import KEY, NUM_COLUMNS, OFFSET, SIZE, Walk
 from vidprep.containers.matroska.ebml import Window, flatten, next_id, text, uint
@@ -89,8 +90,10 @@ def _assemble(
 ) -> ParsedVideo:
     times = row_times(columns, walk.cluster_rows, video, header.ns_per_tick)
     shown = shown_rows(read_at, video.codec or "", columns)
-    key = columns[KEY] | (video.codec in INTRA_ONLY)
-    flags = (key * SampleFlag.KEY + shown * SampleFlag.SHOWN).astype(np.uint8)
+    key = (columns[KEY] | (video.codec in INTRA_ONLY)).astype(np.bool_)
+    behind = behind_losses(key, times.pts, np.array(walk.losses, np.int64))
+    shown = shown & ~(behind.lost | behind.leading)
+    flags = (key * SampleFlag.KEY + shown * SampleFlag.SHOWN + behind.restarts * SampleFlag.RESTART).astype(np.uint8)
     order = None if times.order is None else times.order[shown[times.order]]
     table = SampleTable(offset=columns[OFFSET], size=columns[SIZE], pts=times.pts, flags=flags, order=order)
     last = int(times.duration[table.frame_rows[-1]]) if table.num_frames else 0

@@ -43,6 +43,7 @@ class Walk:
         cluster_rows: the row at which each cluster starts.
         audio_span: first and last time of an audio block, or None.
         findings: what was wrong, at most _MAX_FINDINGS.
+        losses: rows before which blocks may have been lost.
     """
 
     def __init__(self, window: Window, video: Track, audio: Track | None) -> None:
@@ -50,6 +51,7 @@ class Walk:
         self.cluster_rows: list[int] = []
         self.audio_span: tuple[int, int] | None = None
         self.findings: list[Finding] = []
+        self.losses: list[int] = []
         self._window = window
         self._video = video.number
         self._audio = audio.number if audio else None
@@ -162,6 +164,7 @@ class Walk:
         laces = lace_sizes((flags & _LACING_FLAGS) >> 1, head, total)
         if laces is None:
             self._find(Reason.CORRUPT_TABLE, "the lace sizes do not fit into their block, which is left out", offset)
+            self._lose()
             return
         skip, sizes = laces
         if not any(sizes):
@@ -192,6 +195,7 @@ class Walk:
         """Go on at the next cluster, or key frame of this one; without either, the file ends here."""
         position = self._position
         self._num_resyncs += 1
+        self._lose()
         self._position = self._next_start(position + 1) if self._num_resyncs <= _MAX_RESYNCS else -1
         if self._position < 0:
             self._position = self._window.size_bytes
@@ -227,6 +231,9 @@ class Walk:
                 return True
             end = following.end
         return end is not None and end <= self._limit
+
+    def _lose(self) -> None:
+        self.losses.append(len(self.rows) // NUM_COLUMNS)
 
     def _find(self, reason: Reason, message: str, offset: int) -> None:
         if len(self.findings) < _MAX_FINDINGS:

@@ -1,15 +1,17 @@
 """The nvdec engine: PyNvVideoCodec's low-level decoders, kept between clips, fed straight from the cut.
 
-What makes it exact: decoders run without delay, so that the call which feeds a packet gives that packet's picture, and
-none other; one too many or too few, a surface of another size, or an exception, and the decoder is thrown away and the
-cpu engine decodes the clip or says what is wrong with it. (Time stamps do not tell pictures apart: NVDEC's parser hands
-them out anew in ascending order to pictures in display order, and not at all in decode order; so measured on an H200.)
+What makes it exact: each picture says whose it is. H.264 and HEVC samples go in with a number in an SEI message of their
+own, which comes out with the picture (`tags`); VP8 and VP9 pictures come in the order of their packets. One too many or
+too few, a surface of another size, or an exception, and the decoder is thrown away and the cpu engine decodes the clip
+or says what is wrong with it. (Time stamps do not tell pictures apart: NVDEC's parser hands them out anew, in ascending
+order, to pictures in display order; so measured on an H200.)
 A decoder serves streams with equal sequence parameters only, `sequences` says why. What makes it fast: decoders persist
-(making one costs 54 ms on an H200), one thread feeds one decoder, the GIL is released while it decodes, a wanted
-surface is copied once and all of a clip are converted to RGB by one kernel.
+(making one costs 54 ms on an H200), one thread feeds one decoder, a call decodes many samples and releases the GIL,
+wanted surfaces are copied once, all of a call together, and all of a clip are converted to RGB by one kernel.
 
 Memory, bounded: `num_decoders` decoders, each at most about 22 surfaces of 1.5 bytes a pixel (3 at 10 bits) of the
-coded size: 70 MB at 1080p; and for each clip in work 4.5 bytes a pixel of its wanted frames (1.5 surface, 3 RGB).
+coded size, and as many again as one call decodes, up to SAMPLES_AT_ONCE and 4: 130 MB at 1080p; and for each clip in
+work 4.5 bytes a pixel of its wanted frames (1.5 surface, 3 RGB).
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,19 +27,24 @@ import numpy as np
 from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError, MissingDependencyError
 from vidprep.loaders.engines.decoder_pool import DecoderPool
+from vidprep.loaders.engines.device_copy import copied
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb, warm_up
-from vidprep.loaders.engines.sequences import Sequence, sequences
-from vidprep.loaders.packet_forms import elementary_packets
+from vidprep.loaders.engines.sequences import Sequence, sequences_of_runs
+from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, tag
+from vidprep.loaders.packet_forms import elementary_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Sequence as AnySequence
+
     from vidprep.loaders.cut import Cut, Packet
+    from vidprep.loaders.packet_forms import Run
     from vidprep.records import StreamInfo
 
 logger = logging.getLogger(__name__)
 
-#: Three sessions for each of an H200's seven NVDEC engines keep them busy: without delay, a session waits for each of
-#: its pictures (1080p H.264: 3,733 pictures/s with 14 sessions, 3,847 with 21, 3,875 with 28).
+#: Three sessions for each of an H200's seven NVDEC engines keep them busy, while others are between two clips.
 DEFAULT_NUM_DECODERS = 21
 
 #: FFmpeg's codec name → (PyNvVideoCodec's name, bit depths that NVDEC decodes at 4:2:0).
@@ -56,9 +62,15 @@ INEXACT_CODECS = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 #: Counted for clips that the cpu engine decoded after NVDEC had failed on them.
 FAILED = "NVDEC failed"
 
-#: Codecs that reorder pictures: those come without delay in decode order only. The others' come in either order, and in
-#: display order without the hidden ones.
-REORDERING_CODECS = frozenset({"h264", "hevc"})
+#: Codecs that reorder pictures, and whose streams can carry a number with each. Those of the others come in order.
+TAGGED_CODECS = frozenset(SEI_HEADER)
+
+#: A call costs the GIL twice, whatever it decodes; the pictures of one call are kept in the decoder until the next.
+SAMPLES_AT_ONCE = 16
+SURFACE_BYTES_AT_ONCE = 64 << 20
+
+#: In place of the row of a packet that gives no picture.
+NO_PICTURE = -1
 
 #: Pixel formats that a session's surfaces can hold → bits.
 PIXEL_FORMATS = {"yuv420p": 8, "yuvj420p": 8, "nv12": 8, "yuv420p10le": 10, "p010le": 10}
@@ -74,6 +86,11 @@ class StreamKind(NamedTuple):
     coded_width: int
     coded_height: int
     sequence: Sequence = Sequence()
+
+    @property
+    def surface_shape(self) -> tuple[int, int]:
+        """Rows and columns of its surfaces."""
+        return surface_rows(self.height), self.width + self.width % 2
 
 
 def unsupported_reason(info: StreamInfo) -> str | None:
@@ -172,13 +189,13 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut) -> Any:
-        packets = [data for _, data in elementary_packets(cut)]
-        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, packets))
+        runs = elementary_runs(cut)
+        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, runs))
         with self._pool.lend(kind) as session:
-            pictures, finished = session.decode(cut, packets, self._tagged(cut.info))
+            pictures, finished = session.decode(cut, runs, self._tagged(cut.info))
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
-            self.num_pictures += len(packets)
+            self.num_pictures += len(cut.packets)
         return pictures
 
     def _decode_on_cpu(self, cut: Cut, reason: str) -> Any:
@@ -201,9 +218,10 @@ class NvdecEngine:
     def _size_reason(self, kind: StreamKind) -> str | None:
         """Why this GPU's NVDEC cannot take the size, or None."""
         key = (kind.codec, kind.bit_depth)
-        if key not in self._limits:
-            self._limits[key] = _limits(self._nvc, self._device.index or 0, *key)
-        limits = self._limits[key]
+        with self._counting:  # asked once, not by every thread: it takes a while
+            if key not in self._limits:
+                self._limits[key] = _limits(self._nvc, self._device.index or 0, *key)
+            limits = self._limits[key]
         if limits is None:
             return None
         if kind.coded_width < limits.min_width or kind.coded_height < limits.min_height:
@@ -236,9 +254,9 @@ def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
         return None
 
 
-def _only_sequence(info: StreamInfo, packets: list[bytes]) -> Sequence:
+def _only_sequence(info: StreamInfo, runs: list[Run]) -> Sequence:
     """The one sequence that the packets belong to. Raises NvdecError if there are more, or it cannot be served."""
-    found = sequences(info.codec, packets)
+    found = sequences_of_runs(info.codec, runs)
     if len(found) != 1:
         raise NvdecError(f"the packets hold {len(found)} kinds of sequence header")
     (sequence,) = found
@@ -272,7 +290,8 @@ class _Session:
 
         self._stream = torch.cuda.Stream(device)
         self._kind = kind
-        latency = nvc.DisplayDecodeLatencyType
+        self._samples_at_once = _samples_at_once(kind)
+        self._is_plain: bool | None = None
         try:
             # On our own stream the decoder's copies and ours are in order: no surface is reused that we still read.
             self._decoder = nvc.CreateDecoder(
@@ -283,56 +302,109 @@ class _Session:
                 usedevicememory=True,
                 maxwidth=kind.coded_width,
                 maxheight=kind.coded_height,
-                latency=latency.ZERO if kind.codec in REORDERING_CODECS else latency.LOW,
+                enableSEIMessage=kind.codec in TAGGED_CODECS,
             )
         except Exception as error:
             raise NvdecError(_one_line(error)) from error
         self._packet = nvc.PacketData()
-        self._packet.decode_flag = nvc.VideoPacketFlag.ENDOFPICTURE
         self._end = nvc.PacketData()
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
 
-    def decode(self, cut: Cut, packets: list[bytes], info: StreamInfo) -> tuple[Any, Any]:
+    def decode(self, cut: Cut, runs: list[Run], info: StreamInfo) -> tuple[Any, Any]:
         """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
-            wanted = _Wanted(cut, self._kind, self._stream.device)
-            for segment in _segments(cut, packets):
-                self._feed(cut, segment, wanted)
+            feed = self._feed_tagged if self._kind.codec in TAGGED_CODECS else self._feed_singly
+            wanted = _Wanted(cut, self._kind, self._stream.device, self._gives_plain_surfaces)
+            for run, packets in zip(runs, cut.segments, strict=True):
+                feed(run, _due(cut, packets), wanted)
             pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
             return pictures, finished
 
-    def _feed(self, cut: Cut, segment: list[tuple[Packet, bytes]], wanted: _Wanted) -> None:
-        """Decode one run of packets from its key frame to its end."""
-        fed = self._packet
-        buffer = np.frombuffer(b"".join([data for _, data in segment]), np.uint8)
-        address = buffer.ctypes.data
-        for packet, data in segment:
-            fed.bsl_data, fed.bsl = address, len(data)
-            address += len(data)
-            pictures = self._decoded(fed) if data else []  # an empty packet would end the stream
-            if len(pictures) != (_gives_picture(cut, packet) and len(data) > 0):
-                raise NvdecError(f"coded sample {packet.row} gave {len(pictures)} pictures")
-            if pictures and packet.row in wanted.rows:
-                wanted.take(packet.row, pictures[0])
-        if self._decoded(self._end):
-            raise NvdecError("a picture came after the last coded sample's")
+    def _gives_plain_surfaces(self, picture: Any) -> bool:
+        """Whether a picture, like all of this session, is 8-bit, of the right shape, without gaps, and where it says.
 
-    def _decoded(self, packet: Any) -> Any:
+        Looked at once a session: it serves one size, and a wrong address would give wrong pixels without an error.
+        """
+        import torch
+
+        if self._is_plain is None:
+            shape = self._kind.surface_shape
+            self._is_plain = (
+                self._kind.bit_depth == 8
+                and tuple(picture.shape) == shape
+                and tuple(picture.strides) == (shape[1], 1)
+                and torch.from_dlpack(picture).data_ptr() == picture.GetPtrToPlane(0)
+            )
+        return self._is_plain
+
+    def _feed_tagged(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
+        """Decode one run of packets from its key frame to its end, many a call; pictures say which is which."""
+        codec, whole, edges = self._kind.codec, memoryview(run.buffer), run.offsets.tolist()
+        due: dict[int | None, int] = {}
+        for first in range(0, len(rows), self._samples_at_once):
+            last = min(first + self._samples_at_once, len(rows))
+            pieces: list[bytes | memoryview] = []
+            at = edges[first]
+            for number in range(first, last):
+                start, end = edges[number : number + 2]
+                if start < end and rows[number] >= 0:
+                    due[number] = rows[number]
+                    place = place_of_tag(codec, run.buffer, start, end)
+                    pieces += whole[at:place], tag(codec, number)
+                    at = place
+            pieces.append(whole[at : edges[last]])
+            buffer = np.frombuffer(b"".join(pieces), np.uint8)
+            wanted.take_numbered(self._decoded(buffer.ctypes.data, len(buffer)), due)
+        wanted.take_numbered(self._flushed(), due)
+        if due:
+            raise NvdecError(f"no picture came for coded sample {next(iter(due.values()))}")
+
+    def _feed_singly(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
+        """The same for codecs whose pictures come in the order of their packets, hidden ones left out."""
+        edges = run.offsets.tolist()
+        due = [row for row, start, end in zip(rows, edges[:-1], edges[1:], strict=True) if row >= 0 and start < end]
+        address, num_came = np.frombuffer(run.buffer, np.uint8).ctypes.data, 0
+        for start, end in pairwise(edges):
+            if pictures := self._decoded(address + start, end - start):
+                num_came += wanted.take_next(pictures, due[num_came:])
+        num_came += wanted.take_next(self._flushed(), due[num_came:])
+        if num_came < len(due):
+            raise NvdecError(f"no picture came for coded sample {due[num_came]}")
+
+    def _decoded(self, address: int, size: int) -> Any:
+        if not size:  # no bytes would end the stream
+            return ()
+        self._packet.bsl_data, self._packet.bsl = address, size
+        return self._called(self._packet)
+
+    def _flushed(self) -> Any:
+        return self._called(self._end)
+
+    def _called(self, packet: Any) -> Any:
         try:
             return self._decoder.Decode(packet)
         except Exception as error:
             raise NvdecError(_one_line(error)) from error
 
 
+def _samples_at_once(kind: StreamKind) -> int:
+    """Coded samples that one call decodes (not of VP8 and VP9: where a frame ends is not in their streams)."""
+    surface_bytes = surface_rows(kind.coded_height) * kind.coded_width * (1 if kind.bit_depth == 8 else 2)
+    return max(1, min(SAMPLES_AT_ONCE, SURFACE_BYTES_AT_ONCE // surface_bytes))
+
+
+def _due(cut: Cut, packets: AnySequence[Packet]) -> list[int]:
+    """The row of each packet for which a decoder gives a picture, wanted or not, NO_PICTURE of the others."""
+    return [packet.row if packet.shown or _gives_picture(cut, packet) else NO_PICTURE for packet in packets]
+
+
 def _gives_picture(cut: Cut, packet: Packet) -> bool:
-    """Whether a decoder gives a picture for it, wanted or not: not for headers, nor for hidden VP8 and VP9 frames."""
-    if packet.shown:
-        return True
+    """Not for headers, nor for hidden VP8 and VP9 frames."""
     facts = sample_facts(cut.info, packet.data)
     return facts.has_picture is not False and facts.shown is not False
 
@@ -340,24 +412,43 @@ def _gives_picture(cut: Cut, packet: Packet) -> bool:
 class _Wanted:
     """The surfaces that a clip asks for, checked off as they come."""
 
-    def __init__(self, cut: Cut, kind: StreamKind, device: Any) -> None:
+    def __init__(self, cut: Cut, kind: StreamKind, device: Any, is_plain: Callable[[Any], bool]) -> None:
         import torch
 
         self.rows = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         self._num_copied = 0
-        self._shape = (surface_rows(kind.height), kind.width + kind.width % 2)
+        self._is_plain = is_plain
+        self._shape = kind.surface_shape
         dtype = torch.uint8 if kind.bit_depth == 8 else torch.int16
         self._surfaces = torch.empty((len(cut.frames), *self._shape), dtype=dtype, device=device)
         self._stream = torch.cuda.current_stream(device).cuda_stream
         self._address = self._surfaces.data_ptr()
         self._surface_bytes = self._shape[0] * self._shape[1] * dtype.itemsize
 
-    def take(self, row: int, frame: Any) -> None:
-        """Copy the picture of a wanted row, on the current stream."""
-        place = self.rows[row]
-        if not self._copied_whole(frame, place):
-            self._copied_by_torch(frame, place)
-        self._num_copied += 1
+    def take_numbered(self, pictures: Any, due: dict[int | None, int]) -> None:
+        """Check pictures off by the numbers they carry, and copy the wanted ones, before the next call reuses them."""
+        taken = []
+        for picture in pictures:
+            row = due.pop(number_of(picture.getSEIMessage()), None)
+            if row is None:
+                raise NvdecError("a picture came that is none, or not one, of the coded samples'")
+            if row in self.rows:
+                taken.append((row, picture))
+        self._copy(taken)
+
+    def take_next(self, pictures: Any, due: AnySequence[int]) -> int:
+        """The same by order; how many came."""
+        if len(pictures) > len(due):
+            raise NvdecError("more pictures came than were due")
+        self._copy([(row, picture) for row, picture in zip(due, pictures, strict=False) if row in self.rows])
+        return len(pictures)
+
+    def _copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
+        """Copy (row, picture), all of one call of the decoder, on the current stream."""
+        if pictures and not self._copied_at_once(pictures):
+            for row, picture in pictures:
+                self._copy_by_torch(picture, self.rows[row])
+        self._num_copied += len(pictures)
 
     def complete(self) -> Any:
         """All surfaces. Raises NvdecError where one is missing."""
@@ -365,54 +456,23 @@ class _Wanted:
             raise NvdecError(f"{self._num_copied} of {len(self._surfaces)} wanted pictures came")
         return self._surfaces
 
-    def _copied_whole(self, frame: Any, place: int) -> bool:
-        """Whether one copy by the driver did it: an 8-bit surface without gaps, of the right shape."""
-        if tuple(frame.shape) != self._shape or tuple(frame.strides) != (self._shape[1], 1):
+    def _copied_at_once(self, pictures: AnySequence[tuple[int, Any]]) -> bool:
+        """Whether the driver did it in one call."""
+        if not self._is_plain(pictures[0][1]) or any(
+            picture.framesize() != self._surface_bytes for _, picture in pictures
+        ):
             return False
-        if self._surfaces.dtype.itemsize != 1 or frame.framesize() != self._surface_bytes:
-            return False
-        origin = frame.GetPtrToPlane(0)
-        if self._num_copied == 0 and not self._is_where_dlpack_says(frame, origin):
-            return False
-        target = self._address + place * self._surface_bytes
-        return _copied(target, origin, self._surface_bytes, self._stream) == 0
+        targets = [self._address + self.rows[row] * self._surface_bytes for row, _ in pictures]
+        origins = [picture.GetPtrToPlane(0) for _, picture in pictures]
+        return copied(targets, origins, self._surface_bytes, self._stream)
 
-    def _is_where_dlpack_says(self, frame: Any, address: int) -> bool:
-        """Looked at once a clip: a wrong address would give wrong pixels without an error."""
+    def _copy_by_torch(self, picture: Any, place: int) -> None:
         import torch
 
-        return bool(torch.from_dlpack(frame).data_ptr() == address)
-
-    def _copied_by_torch(self, frame: Any, place: int) -> None:
-        import torch
-
-        surface = torch.from_dlpack(frame)
+        surface = torch.from_dlpack(picture)
         if tuple(surface.shape[:2]) != self._shape or surface.dtype.itemsize != self._surfaces.dtype.itemsize:
             raise NvdecError(f"the surface is {tuple(surface.shape)} {surface.dtype}, not {self._shape}")
         self._surfaces[place].copy_(surface.view(self._surfaces.dtype).reshape(self._shape))
-
-
-@lru_cache(maxsize=1)
-def _copy_function() -> Any:
-    import ctypes
-
-    function = ctypes.PyDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
-    function.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
-    return function
-
-
-def _copied(target: int, origin: int, size_bytes: int, stream: int) -> int:
-    """Copy on the device; 0, or the driver's error (no context in this thread yet).
-
-    By the driver, the GIL held: from_dlpack and copy_ cost 45 microseconds of Python where this costs 13 (measured on
-    an H200), and give the GIL up several times on the way.
-    """
-    return int(_copy_function()(target, origin, size_bytes, stream))
-
-
-def _segments(cut: Cut, packets: list[bytes]) -> list[list[tuple[Packet, bytes]]]:
-    pairs = list(zip(cut.packets, packets, strict=True))
-    return [pairs[start:end] for start, end in pairwise((*cut.segment_starts, len(pairs)))]
 
 
 def _one_line(error: BaseException) -> str:

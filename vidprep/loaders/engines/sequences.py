@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.containers.bits import OutOfBitsError
@@ -18,6 +19,8 @@ from vidprep.containers.vpx_headers import parse_vp8, parse_vp9, vp9_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from vidprep.loaders.packet_forms import Run
 
 #: A sequence parameter set behind its start code: NAL unit type 7 (H.264), 33 in the base layer (HEVC).
 SPS = {
@@ -53,21 +56,40 @@ class Sequence(NamedTuple):
 
 def sequences(codec: str, samples: Iterable[bytes]) -> frozenset[Sequence]:
     """The distinct ones in coded samples (Annex B for H.264 and HEVC); headers that cannot be read count as another."""
-    if codec in SPS:
-        heads = (sample[:HEAD_BYTES] for sample in samples)
-        holding = (head for head in heads if _may_hold(head, SPS_FIRST_BYTES[codec]))
-        units = {unit for head in holding for unit in SPS[codec].findall(head)}
-        return frozenset(_of_sps(codec, unit) for unit in units)
-    return frozenset(Sequence(*size) for sample in samples for size in _stated_sizes(codec, sample))
+    return frozenset(
+        sequence for sample in samples for sequence in _of_buffer(codec, sample, ((0, len(sample)),))
+    )  # fmt: skip
 
 
-def _may_hold(head: bytes, first_bytes: frozenset[int]) -> bool:
-    """Whether a NAL unit starts with one of these bytes."""
-    at, last = head.find(START_CODE), len(head) - 4
-    while 0 <= at <= last:
-        if head[at + 3] in first_bytes:
+def sequences_of_runs(codec: str, runs: Iterable[Run]) -> frozenset[Sequence]:
+    """The same of samples that stand one behind the other."""
+    return frozenset(
+        sequence for run in runs for sequence in _of_buffer(codec, run.buffer, pairwise(run.offsets.tolist()))
+    )  # fmt: skip
+
+
+def _of_buffer(codec: str, buffer: bytes | bytearray, edges: Iterable[tuple[int, int]]) -> Iterator[Sequence]:
+    """Those of the samples `buffer[start:end]`, with repeats."""
+    if codec not in SPS:
+        for start, end in edges:
+            for size in _stated_sizes(codec, buffer, start, end):
+                yield Sequence(*size)
+        return
+    first_bytes = SPS_FIRST_BYTES[codec]
+    for start, end in edges:
+        end_of_head = min(end, start + HEAD_BYTES)
+        if _may_hold(buffer, start, end_of_head, first_bytes):
+            for unit in SPS[codec].findall(bytes(buffer[start:end_of_head])):
+                yield _of_sps(codec, unit)
+
+
+def _may_hold(buffer: bytes | bytearray, start: int, end: int, first_bytes: frozenset[int]) -> bool:
+    """Whether a NAL unit within [start, end) starts with one of these bytes."""
+    at = buffer.find(START_CODE, start, end)
+    while 0 <= at < end - 3:
+        if buffer[at + 3] in first_bytes:
             return True
-        at = head.find(START_CODE, at + 3)
+        at = buffer.find(START_CODE, at + 3, end)
     return False
 
 
@@ -83,10 +105,11 @@ def _of_sps(codec: str, unit: bytes) -> Sequence:
     return Sequence(sps.width, sps.height, sps.crop, location, sps._replace(sps_id=0, vui=kept))
 
 
-def _stated_sizes(codec: str, sample: bytes) -> Iterator[tuple[int, int]]:
+def _stated_sizes(codec: str, buffer: bytes | bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Sizes that VP8 and VP9 frames state, rather than take from the frame before."""
-    if codec == "vp9" and _takes_its_size(sample):
+    if codec == "vp9" and _takes_its_size(buffer, start, end):
         return
+    sample = bytes(buffer[start:end])
     try:
         headers = [parse_vp8(sample)] if codec == "vp8" else [parse_vp9(frame) for frame in vp9_frames(sample)]
     except OutOfBitsError:
@@ -97,13 +120,13 @@ def _stated_sizes(codec: str, sample: bytes) -> Iterator[tuple[int, int]]:
             yield header.width, header.height
 
 
-def _takes_its_size(sample: bytes) -> bool:
+def _takes_its_size(buffer: bytes | bytearray, start: int, end: int) -> bool:
     """Whether a sample is one shown VP9 inter frame whose size is its first reference's, as nearly all are (6.2).
 
     frame_marker 2, two bits of profile, show_existing_frame 0, frame_type 1, show_frame 1, error_resilient_mode 0;
     reset_frame_context, refresh_frame_flags and three references in 22 bits; found_ref. The last byte would tell a
     superframe.
     """
-    if len(sample) < 4 or sample[-1] & 0xE0 == 0xC0 or sample[0] & 0x30 == 0x30:
+    if end - start < 4 or buffer[end - 1] & 0xE0 == 0xC0 or buffer[start] & 0x30 == 0x30:
         return False
-    return sample[0] & 0xCF == 0x86 and sample[3] & 2 != 0
+    return buffer[start] & 0xCF == 0x86 and buffer[start + 3] & 2 != 0

@@ -44,14 +44,13 @@ class Ask:
     @property
     def clock(self) -> Clock:
         """Their times."""
-        clock = clock_of(self.timeline, self.low, self.high)
-        return Clock(clock.pts, 0, clock.end, clock.time_base)
+        return clock_of(self.timeline, self.low, self.high)._replace(low=0)
 
     @property
     def fps(self) -> float:
         """(n − 1)/(last − first time); of one frame 1/duration."""
         clock = self.clock
-        span = int(clock.pts[-1]) - clock.first
+        span = clock.last - clock.first
         return float((self.n - 1) / (span * clock.time_base) if span else self.n / (clock.duration * clock.time_base))
 
 
@@ -83,7 +82,7 @@ def _torchcodec_rate(ask: Ask) -> IntArray:
     """`get_frames_played_in_range(fps=)`: round((b − a)·fps) times, the frame on screen at each."""
     clock = ask.clock
     times = max(round(clock.duration * clock.time_base * ask.policy.fps), 1)
-    return clock.places(clock.grid(clock.first, Fraction(ask.policy.fps), times), "shown")
+    return clock.places(clock.grid(Fraction(ask.policy.fps), times).moved(clock.first), "shown")[0]
 
 
 def _torchvision_dense(ask: Ask) -> IntArray:
@@ -213,10 +212,10 @@ def _lerobot(ask: Ask) -> IntArray:
 def _cosmos_rate(ask: Ask) -> IntArray:
     """`sample_closest`: the nearest frame (the earlier of a tie) of each time of the grid."""
     clock = ask.clock
-    last = int(clock.pts[-1]) * clock.time_base
+    last = clock.last * clock.time_base
     fps = Fraction(ask.policy.fps)
     times = libraries.cosmos_grid_count(clock.first * clock.time_base, last, fps)
-    return np.minimum(clock.places(clock.grid(clock.first, fps, times), "nearest"), ask.n - 1)
+    return np.minimum(clock.places(clock.grid(fps, times).moved(clock.first), "nearest")[0], ask.n - 1)
 
 
 def _cosmos_windows(ask: Ask) -> IntArray:

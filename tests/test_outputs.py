@@ -1,0 +1,67 @@
+"""Batches as arrays of other libraries: torch and JAX take them without a copy, and keep them."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from clip_videos import copied_videos, small_plan
+
+from vidprep.loaders import ClipLoader
+from vidprep.samplers import First
+from vidprep.samplers.plan import Plan
+
+pytestmark = [pytest.mark.dali, pytest.mark.timeout(120)]
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    return small_plan(tmp_path_factory.mktemp("videos"))
+
+
+def batches_of(plan, output, **options):
+    """All batches of an epoch, looked at after the loader is gone."""
+    with ClipLoader(plan, batch_size=5, size=(32, 40), output=output, **options) as loader:
+        return list(loader)
+
+
+@needs_jax
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+def test_jax_sees_what_numpy_sees(plan, dtype):
+    import jax
+
+    with ClipLoader(plan, batch_size=5, size=(32, 40), output="dlpack", dtype=dtype) as loader:
+        theirs = [jax.dlpack.from_dlpack(batch.frames) for batch in loader]
+    mine = batches_of(plan, "numpy", dtype=dtype)
+    for got, want in zip(theirs, mine, strict=True):
+        assert isinstance(got, jax.Array)
+        assert np.array_equal(np.asarray(got), want.frames)
+    total = jax.jit(lambda frames: frames.astype("float32").sum())(theirs[0])
+    assert float(total) == pytest.approx(mine[0].frames.astype(np.float64).sum(), rel=1e-5)
+
+
+@needs_torch
+@pytest.mark.parametrize("size", [(32, 40), None])
+def test_torch_sees_what_numpy_sees(tmp_path, size):
+    import torch
+
+    plan = Plan(copied_videos(tmp_path, ("clip_window.mp4", "odd_size.webm")), First(frames=3), seed=1)
+    with ClipLoader(plan, batch_size=5, size=size) as loader, ClipLoader(
+        plan, batch_size=5, size=size, output="numpy"
+    ) as other:  # fmt: skip
+        for got, want in zip(loader, other, strict=True):
+            moved = got.to("cpu", non_blocking=True)
+            assert isinstance(moved.frames, torch.Tensor if size else list)
+            for mine, theirs in zip(moved.frames, want.frames, strict=True):
+                assert np.array_equal(mine.numpy(), theirs)
+            assert moved.clip.tolist() == want.clip.tolist()
+
+
+@needs_torch
+def test_torch_frames_are_not_copied(plan):
+    (first, *_) = batches_of(plan, "torch")
+    array = np.from_dlpack(first.frames)
+    assert array.ctypes.data == first.frames.data_ptr()

@@ -1,0 +1,84 @@
+"""Whether the last packet of a file is whole: a file that was cut off ends in a piece of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import av
+
+#: Codecs whose decoder needs no more than a configuration, and reports a sample that ends too early.
+_TELLING = frozenset({
+    "h264", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg", "h263", "flv1", "wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3",
+})  # fmt: skip
+#: Packets are kept up to this many bytes.
+_MAX_TAIL_BYTES = 32 << 20
+#: A transport stream consists of packets of one of these lengths (bytes), each with this first byte or that after four.
+_TS_PACKETS, _TS_SYNC = (188, 192, 204), 0x47
+
+
+class Tail:
+    """The packets from the last key frame but one on."""
+
+    def __init__(self) -> None:
+        self._packets: list[tuple[bytes, bool]] = []
+        self._bytes = 0
+        self._last_is_corrupt = False
+
+    def add(self, packet: Any, data: bytes) -> None:
+        """One more packet."""
+        if packet.is_keyframe:
+            keys = [place for place, (_, key) in enumerate(self._packets) if key]
+            self._packets = self._packets[keys[-1] :] if keys else []
+            self._bytes = sum(len(kept) for kept, _ in self._packets)
+        self._packets.append((data, packet.is_keyframe))
+        self._bytes += len(data)
+        self._last_is_corrupt = packet.is_corrupt
+        if self._bytes > _MAX_TAIL_BYTES:
+            self._packets, self._bytes = [], 0
+
+    def is_cut_off(self, stream: Any, head: bytes, size_bytes: int) -> bool:
+        """Whether the last packet is a piece.
+
+        Args:
+            stream: the stream.
+            head: first bytes of the file, three transport stream packets or so.
+            size_bytes: length of the file.
+        """
+        if self._last_is_corrupt:
+            return True
+        codec = stream.codec_context.codec.canonical_name
+        if codec in (*_TELLING, "hevc") and self._packets and self._last_is_refused(stream.codec_context):
+            return True
+        return codec not in _TELLING and ends_early(head, size_bytes)
+
+    def _last_is_refused(self, context: Any) -> bool:
+        decoder: Any = av.CodecContext.create(context.codec.canonical_name, "r")
+        decoder.extradata, decoder.thread_count = context.extradata, 1
+        decoder.width, decoder.height = context.width, context.height
+        decoder.options = {"err_detect": "explode", "skip_loop_filter": "all"}
+        refused = False
+        for place, (data, _) in enumerate([*self._packets, (b"", False)]):
+            packet = av.Packet(data) if data else None
+            if packet:
+                packet.pts = place
+            is_last = place >= len(self._packets) - 1
+            try:
+                frames = decoder.decode(packet)
+            except av.EOFError:
+                break
+            except (av.FFmpegError, ValueError):
+                refused |= is_last
+                continue
+            refused |= any(frame.is_corrupt and frame.pts == len(self._packets) - 1 for frame in frames)
+        return refused
+
+
+def ends_early(head: bytes, size_bytes: int) -> bool:
+    """Whether the container says that the file goes on: a RIFF size, or a piece of a transport stream packet."""
+    if head.startswith(b"RIFF") and len(head) >= 8:
+        return int.from_bytes(head[4:8], "little") + 8 > size_bytes
+    for length in _TS_PACKETS:
+        at = 4 if length == 192 else 0
+        if len(head) > at + 2 * length and all(head[at + place] == _TS_SYNC for place in (0, length, 2 * length)):
+            return size_bytes % length > at
+    return False

@@ -1,0 +1,139 @@
+"""Which rows and byte ranges a set of frames needs: arithmetic over the sample table, no byte of the file touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vidprep.errors import DecodeError
+from vidprep.records import SampleFlag
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vidprep.records import SampleTable
+    from vidprep.timebase import IntArray
+
+#: Neighbouring byte ranges with gaps up to this become one read.
+LOCAL_MAX_GAP_BYTES = 64 << 10
+REMOTE_MAX_GAP_BYTES = 1 << 20
+
+_ROW_0 = np.zeros(1, np.int64)
+_RESTART = np.uint8(SampleFlag.RESTART)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPlan:
+    """What to read and what to decode."""
+
+    frames: IntArray
+    """int64[u]: the distinct wanted frame indices, ascending"""
+    frame_rows: IntArray
+    """int64[u]: the row of the sample table that gives each of them"""
+    rows: IntArray
+    """int64[p]: candidate rows in decode order, from the covering key rows to the last wanted row"""
+    segments: IntArray
+    """int64[s, 2]: first and last row of each run that is decoded from a key row of its own, ascending, disjoint"""
+    reads: tuple[tuple[int, int], ...]
+    """(offset, size) of each read, ascending, merged"""
+
+
+def plan_cut(
+    table: SampleTable,
+    frames: IntArray,
+    *,
+    max_gap_bytes: int = LOCAL_MAX_GAP_BYTES,
+    key_rows: IntArray | None = None,
+) -> CutPlan:
+    """The rows and byte ranges that the distinct frames need.
+
+    Args:
+        table: the video's coded samples.
+        frames: int64[f] frame indices in any order, repeats allowed; they cost nothing.
+        max_gap_bytes: byte ranges that lie no further apart become one read.
+        key_rows: rows to start from, ascending, where they are fewer than the table claims.
+
+    Raises:
+        DecodeError: a frame does not exist.
+    """
+    frames = _distinct(frames)
+    if len(frames) and (frames[0] < 0 or frames[-1] >= table.num_frames):
+        wrong = int(frames[0] if frames[0] < 0 else frames[-1])
+        raise DecodeError(f"the video has {table.num_frames} frames", frame_index=wrong)
+    frame_rows = table.frame_rows[frames]
+    segments = _segments(table, frame_rows, key_rows)
+    if len(segments) == 1:
+        first, last = segments[0].tolist()
+        rows, whole = np.arange(first, last + 1), slice(first, last + 1)
+        reads = _merged(table.offset[whole], table.size[whole], max_gap_bytes)
+    else:
+        rows = _concatenated_ranges(segments[:, 0], segments[:, 1] + 1)
+        reads = _merged(table.offset[rows], table.size[rows], max_gap_bytes)
+    return CutPlan(frames=frames, frame_rows=frame_rows, rows=rows, segments=segments, reads=reads)
+
+
+def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = None) -> IntArray:
+    """int64: the row from which decoding must start to give each of `rows`.
+
+    A frame shown before its key frame belongs to an open GOP: its references lie in the GOP before. Rows before
+    the first key row start at row 0.
+    """
+    keys = table.key_rows if key_rows is None else key_rows
+    if len(keys) == 0 or keys[0] != 0:
+        keys = np.concatenate((_ROW_0, keys))
+    place = keys.searchsorted(rows, side="right") - 1
+    pts = table.pts
+    leading = (pts[rows] < pts[keys[place]]) & ~_is_restart(table, keys[place])
+    starts: IntArray = keys[np.maximum(place - leading, 0)]
+    return starts
+
+
+def _distinct(frames: IntArray) -> IntArray:
+    frames = np.asarray(frames, dtype=np.int64).reshape(-1)
+    if len(frames) < 2 or (frames[1:] > frames[:-1]).all():
+        return frames
+    return np.unique(frames)
+
+
+def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> IntArray:
+    """int64[s, 2] disjoint first and last rows, ascending."""
+    if len(rows) == 0:
+        return np.zeros((0, 2), np.int64)
+    starts = start_rows(table, rows, key_rows)
+    if (starts == starts[0]).all():
+        return np.array([(starts[0], rows.max())])
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(rows[order])
+    apart = starts[1:] > ends[:-1] + 1
+    apart |= (starts[1:] > ends[:-1]) & _is_restart(table, starts[1:])
+    first = np.concatenate(([True], apart))
+    last = np.concatenate((first[1:], [True]))
+    segments: IntArray = np.stack((starts[first], ends[last]), axis=1)
+    return segments
+
+
+def _is_restart(table: SampleTable, rows: IntArray) -> npt.NDArray[np.bool_]:
+    restart: npt.NDArray[np.bool_] = (table.flags[rows] & _RESTART) != 0
+    return restart
+
+
+def _concatenated_ranges(starts: IntArray, stops: IntArray) -> IntArray:
+    """The integers of [start, stop) for each pair, one after the other."""
+    lengths = stops - starts
+    before = np.cumsum(lengths) - lengths
+    integers: IntArray = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - before, lengths)
+    return integers
+
+
+def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple[int, int], ...]:
+    if len(offset) == 0:
+        return ()
+    if (offset[1:] < offset[:-1]).any():
+        order = np.argsort(offset, kind="stable")
+        offset, size = offset[order], size[order]
+    ends = np.maximum.accumulate(offset + size)
+    apart = (offset[1:] - ends[:-1] > max_gap_bytes).nonzero()[0].tolist()
+    starts, stops = [0, *(place + 1 for place in apart)], [*apart, len(ends) - 1]
+    return tuple((a, b - a) for a, b in zip(offset[starts].tolist(), ends[stops].tolist(), strict=True))

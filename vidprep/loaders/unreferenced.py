@@ -1,0 +1,101 @@
+"""Which coded samples of a cut no other picture refers to: what need not be decoded unless it is wanted.
+
+The samples alone say so. Tables lie: FFmpeg's libsvtav1 marks temporal units as disposable whose last frame is, though
+a frame hidden before it is what the next units show.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.nal_pictures import hevc_sets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from vidprep.loaders.cut_reading import Heads, Payloads
+    from vidprep.records import StreamInfo
+
+    BoolArray = npt.NDArray[np.bool_]
+    Answers = npt.NDArray[np.int8]
+
+#: What the first two bytes of a sample's first NAL unit say of its picture.
+REFERENCE, UNREFERENCED, UNSURE = 0, 1, 2
+
+
+def are_unreferenced(info: StreamInfo, payloads: Payloads, heads: Heads, candidate: BoolArray) -> BoolArray:
+    """bool[p]: which of the candidates' pictures no other refers to; False of the rest.
+
+    Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
+    7.4.1). With fields a sample may be half a wanted frame. HEVC says so in the first two bytes (ITU-T H.265, 7.4.2.2)
+    where all its sequences have the same number of sub-layers. VP9 never does: `sample_facts` says why.
+    """
+    if info.codec == "vp9":
+        return np.zeros(len(candidate), bool)
+    answers, test = _ways_to_tell(info)
+    said = UNSURE if answers is None else answers[heads[:, 4].astype(np.uint16) << 8 | heads[:, 5]]
+    found: BoolArray = candidate & (said == UNREFERENCED)
+    for place in (candidate & (said == UNSURE)).nonzero()[0].tolist():
+        found[place] = test(payloads[place])
+    return found
+
+
+def _ways_to_tell(info: StreamInfo) -> tuple[Answers | None, Callable[[memoryview], bool]]:
+    """What the header of the first NAL unit says, for each of its values, and a test of the sample where it is unsure."""
+    if info.codec == "h264" and info.nal_length_size == 4 and info.interlaced is False:
+        return _h264_answers(), is_unreferenced_h264
+    if info.codec == "hevc" and info.nal_length_size == 4 and not info.later_configs:
+        sub_layers = set(hevc_sets(info.codec_config).max_sub_layers.values())
+        if len(sub_layers) == 1:
+            highest = sub_layers.pop()
+            return _hevc_answers(highest), partial(is_unreferenced_hevc, sub_layers=highest)
+    return None, lambda payload: sample_facts(info, bytes(payload)).disposable is True
+
+
+@lru_cache(maxsize=1)
+def _h264_answers() -> Answers:
+    """Slices are types 1 to 5."""
+    header = np.arange(1 << 16) >> 8
+    is_slice = (header & 0x1F >= 1) & (header & 0x1F <= 5)
+    return np.where(is_slice, header & 0x60 == 0, UNSURE).astype(np.int8)
+
+
+@lru_cache(maxsize=8)
+def _hevc_answers(sub_layers: int) -> Answers:
+    """Slices are types up to 31, of the base layer; those of even types up to 14 in the highest sub-layer stand alone."""
+    header = np.arange(1 << 16)
+    kind, layer = header >> 9 & 0x3F, header >> 3 & 0x3F
+    unreferenced = (kind <= 14) & (kind % 2 == 0) & (header & 7 == sub_layers)
+    return np.where((kind < 32) & (layer == 0), unreferenced, UNSURE).astype(np.int8)
+
+
+def is_unreferenced_h264(payload: bytes | memoryview) -> bool:
+    """Of a sample whose NAL units stand behind four-byte lengths: slices are types 1 to 5, parameter sets 7 and 8."""
+    at, end = 4, len(payload)
+    while at < end:
+        header = payload[at]
+        if 1 <= header & 0x1F <= 5:
+            return header & 0x60 == 0
+        if header & 0x1F in (7, 8):
+            return False
+        at += int.from_bytes(payload[at - 4 : at], "big") + 4
+    return False
+
+
+def is_unreferenced_hevc(payload: bytes | memoryview, sub_layers: int) -> bool:
+    """As of H.264: an even type up to 14, in the highest sub-layer; parameter sets are types 32 to 34."""
+    at, end = 4, len(payload)
+    while at + 2 < end:
+        kind, layer = payload[at] >> 1 & 0x3F, (payload[at] & 1) << 5 | payload[at + 1] >> 3
+        if layer == 0 and 32 <= kind <= 34:
+            return False
+        if layer == 0 and kind < 32:
+            return kind <= 14 and kind % 2 == 0 and payload[at + 1] & 7 == sub_layers
+        at += int.from_bytes(payload[at - 4 : at], "big") + 4
+    return False
