@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ class _NotPlain(Exception):  # noqa: N818 - no error: it never leaves this modul
 
 
 class _Track(NamedTuple):
-    index: int
+    number: int
     boxes: _Places
     media: _Places
     timescale: int
@@ -87,7 +88,7 @@ def read_plain(data: bytes, start: int, end: int, brand: bytes, size_bytes: int)
         return None
     try:
         return _read(data, start, end, brand, size_bytes)
-    except (_NotPlain, KeyError):  # KeyError: a box that is always there is not
+    except (_NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
 
 
@@ -104,7 +105,7 @@ def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> P
     info = object.__new__(StreamInfo)
     info.__dict__.update(
         common.__dict__,
-        stream_index=film.index,
+        stream_index=film.number,
         track_id=track_id,
         last_duration_ticks=last_duration,
         header_num_frames=len(table.size),
@@ -154,7 +155,7 @@ def _boxes(data: bytes, at: int, end: int, known: frozenset[bytes]) -> _Places:
 def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[_Track, _Track | None]:
     """The only video track, and the first sound."""
     film = audio = None
-    for index, (start, end) in enumerate(places):
+    for number, (start, end) in enumerate(places):
         boxes = _boxes(data, start, end, _IN_TRACK)
         at = boxes[b"mdia"]
         media = _boxes(data, at + 8, at + u32(data, at)[0], _IN_MEDIA)
@@ -163,9 +164,9 @@ def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[_Track, _Track 
         if size != 32 or version >= _VERSION_1 or named < 20:
             raise _NotPlain
         if handler == b"soun":
-            audio = audio or _Track(index, boxes, media, timescale, duration)
+            audio = audio or _Track(number, boxes, media, timescale, duration)
         elif handler == b"vide" and film is None:
-            film = _Track(index, boxes, media, timescale, duration)
+            film = _Track(number, boxes, media, timescale, duration)
         elif handler in _VIDEO:
             raise _NotPlain
     if film is None:
@@ -362,8 +363,5 @@ def _flags(tables: _Tables, n: int) -> npt.NDArray[np.uint8]:
         raise _NotPlain
     flags = np.empty(n + 1, np.uint8)  # samples are numbered from 1
     flags.fill(_SHOWN)
-    try:
-        flags[keys] = _KEY_SHOWN
-    except IndexError:
-        raise _NotPlain from None
+    flags[keys] = _KEY_SHOWN
     return flags[1:]

@@ -322,6 +322,7 @@ def _decode_times(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> tuple[I
 
 
 def multiples(step: int, n: int) -> IntArray:
+    """int64[n]: 0, step, 2 steps, ..."""
     return np.arange(0, n * step, step) if step else np.zeros(n, np.int64)
 
 

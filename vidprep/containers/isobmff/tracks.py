@@ -9,7 +9,7 @@ from math import atan2, degrees, hypot
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from vidprep.containers.isobmff.boxes import children, i32, path, u32, u64
+from vidprep.containers.isobmff.boxes import children, path, u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.errors import MalformedContainerError, NotMediaError, Reason, UnsupportedContainerError
 
