@@ -80,7 +80,7 @@ def parse_frames(text: str) -> slice | list[int]:
     type=click.Choice(["uint8", "uint16"]),
     default="uint8",
     show_default=True,
-    help="uint16 keeps what videos of more than 8 bits have (cpu engine): 0 to 65535, whatever their bit depth.",
+    help="uint16 keeps what videos of more than 8 bits have (engines cpu, nvdec): 0 to 65535, whatever their bit depth.",
 )
 @click.option(
     "--colour-default",

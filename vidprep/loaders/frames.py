@@ -48,7 +48,7 @@ def read_frames(
         engine: "cpu", "nvdec", "dali"; "auto" takes the GPU where there is one.
         size: (height, width) of what is returned, after any turn; needed where the size changes in mid-stream.
         rotate: turn the pictures as the container says that they are to be shown.
-        dtype: "uint8", or "uint16" (cpu engine) for videos of more than 8 bits: 0 to 65535 whatever their bit depth.
+        dtype: "uint8", or "uint16" (engines cpu and nvdec) for videos of more than 8 bits: 0 to 65535 whatever their bit depth.
         colour_default: matrix of untagged pictures: "bt601" (None too), "bt709", "bt2020".
 
     Returns:
@@ -108,7 +108,7 @@ def make_engine(
     """An engine by name, closed at the end of its `with`; "auto" takes the GPU where there is one.
 
     Raises:
-        ValueError: an unknown name, or uint16 of another engine than cpu.
+        ValueError: an unknown name; uint16 of engine dali, or of nvdec in another size.
         DecodeError: nvdec without a GPU.
         MissingDependencyError: what the engine needs is not installed.
     """
@@ -120,7 +120,13 @@ def make_engine(
     if name == "nvdec" and device == "cpu":
         raise DecodeError("no NVIDIA GPU is here; take engine cpu")
     if dtype != "uint8":
-        raise ValueError(f"engine {name!r} gives uint8; take engine cpu for {dtype}")
+        if name != "nvdec" or size:
+            raise ValueError(
+                f"engine {name!r} gives uint8{' in another size' * bool(size)}; take engine cpu for {dtype}"
+            )
+        from vidprep.loaders.engines.nvdec import NvdecEngine
+
+        return closing(NvdecEngine(device, dtype=dtype, colour_default=colour_default))
     from vidprep.loaders.engines.choose import choose_engine
     from vidprep.loaders.engines.resize import ResizingEngine
 
