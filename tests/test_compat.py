@@ -140,6 +140,8 @@ def test_every_rule_serves_videos_of_one_and_two_frames_or_refuses_by_name():
 def test_a_pair_without_a_rule_is_refused_naming_those_that_have_one():
     with pytest.raises(SamplingError, match=r"expected one of: .*qwen"):
         parse_policy("uniform:frames=8,compat=decord")
+    with pytest.raises(SamplingError, match="jitter=1: expected 0"):
+        parse_policy("random:frames=8,jitter=1,compat=mmaction2")
     assert "cosmos" in PEERS
 
 

@@ -17,7 +17,16 @@ from typing import Any, Generic, Protocol, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from vidprep.timebase import FloatArray, IntArray, TimingFacts, even_step, presentation_order, timing_facts, to_seconds
+from vidprep.timebase import (
+    FloatArray,
+    IntArray,
+    TimingFacts,
+    even_step,
+    presentation_order,
+    timing_facts,
+    to_seconds,
+    unchecked,
+)
 
 __all__ = [
     "Finding",
@@ -241,7 +250,8 @@ class ParsedVideo:
     @cached_property
     def timeline(self) -> Timeline:
         """The frames as samplers see them."""
-        return Timeline(
+        return unchecked(
+            Timeline,
             pts=self.table.frame_pts,
             time_base=self.info.time_base,
             last_duration_ticks=self.info.last_duration_ticks,

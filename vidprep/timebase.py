@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+_T = TypeVar("_T")
 
 #: A delta longer than this many median deltas is a gap.
 GAP_FACTOR = 3
@@ -62,6 +64,16 @@ def _grid_order(pts: IntArray) -> IntArray | None:
     return order if order.item(order.argmin()) >= 0 else None  # a place that is left empty: another has two
 
 
+def unchecked(cls: type[_T], **fields: Any) -> _T:
+    """An instance of a frozen dataclass without slots, its fields set at once and not one by one.
+
+    Left out fields keep their defaults, `__post_init__` is not run: for values that are right by construction.
+    """
+    made = object.__new__(cls)
+    made.__dict__.update(fields)
+    return made
+
+
 def even_step(pts: IntArray) -> int:
     """Ticks from each time to the next where they are all alike and above 0, else 0."""
     if len(pts) < 2:
@@ -70,7 +82,7 @@ def even_step(pts: IntArray) -> int:
     return step if step > 0 and not rest and _delta_extremes(pts) == (step, step) else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TimingFacts:
     """What the presentation times of one video say."""
 
@@ -111,7 +123,8 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
     low, high = _delta_extremes(pts) if count else (0, 0)
     spread = high - low
     deltas = pts[1:] - pts[:-1] if spread else pts[:0]
-    return TimingFacts(
+    return unchecked(
+        TimingFacts,
         duration_seconds=(span + last_duration_ticks) * tick,
         avg_fps=count / (span * tick) if span > 0 else 0.0,
         is_vfr=spread > 1,
@@ -155,10 +168,13 @@ def _num_gaps(deltas: IntArray, low: int, high: int) -> int:
 
 
 def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
-    """Standard deviation of deltas whose sum is `span`; of two neighbouring values it follows from their shares."""
+    """Standard deviation of deltas whose sum is `span`, from exact sums of how far they are above the least."""
+    count = len(deltas)
     if spread == 0:
         return 0.0
-    if spread == 1:
-        share = (span - len(deltas) * low) / len(deltas)
-        return math.sqrt(share * (1 - share))
-    return float(deltas.std())
+    if spread * spread * count >= 1 << 62:
+        return float(deltas.std())
+    above = deltas - low
+    total = span - count * low
+    squares = total if spread == 1 else int(above.dot(above))
+    return math.sqrt(count * squares - total * total) / count

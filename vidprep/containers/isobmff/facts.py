@@ -32,7 +32,7 @@ def stream_info(
     has_audio, audio_seconds = _audio(movie)
     info = object.__new__(StreamInfo)  # 40 fields set one by one would take as long as reading the boxes
     info.__dict__.update(
-        _common_info(entry, geometry(movie, track), brand[:3], timescale).__dict__,
+        common_info(entry, geometry(movie, track), brand[:3], timescale).__dict__,
         stream_index=track.stream_index,
         track_id=track.track_id,
         last_duration_ticks=totals.last_duration_ticks,
@@ -46,11 +46,11 @@ def stream_info(
 
 def stream_facts(entry: Entry, timescale: int) -> StreamInfo:
     """Facts of one sample description alone: codec, configuration, size."""
-    return _common_info(entry, Geometry(0, 0, 0, None), b"", timescale)
+    return common_info(entry, Geometry(0, 0, 0, None), b"", timescale)
 
 
 @lru_cache(maxsize=512)
-def _common_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> StreamInfo:
+def common_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> StreamInfo:
     """What files of one source have in common."""
     codec = entry.codec or ""
     facts = codec_facts(codec, entry.facts_config)

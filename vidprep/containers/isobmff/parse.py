@@ -14,6 +14,7 @@ from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import Totals, stream_facts, stream_info
 from vidprep.containers.isobmff.fragments import FragmentReader, read_defaults
+from vidprep.containers.isobmff.plain import read_plain
 from vidprep.containers.isobmff.rows import (
     RowTable,
     fragment_rows,
@@ -40,6 +41,7 @@ from vidprep.errors import (
     UnsupportedContainerError,
 )
 from vidprep.records import ParsedVideo
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +90,11 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
 
 def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> ParsedVideo:
     size_bytes = window.size_bytes
+    box = found.box
+    if box.claimed_end == box.end and not found.fragments:
+        plain = read_plain(found.data, box.body - box.start, len(found.data), found.brand, size_bytes)
+        if plain:
+            return plain
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
@@ -235,7 +242,7 @@ def _finish(
     info = stream_info(film.movie, film.track, film.others, entry, film.brand, film.timescale, totals)
     if later:
         info = replace(info, later_configs=later)
-    return ParsedVideo(info=info, table=table, method=method, warnings=tuple(notes.found))
+    return unchecked(ParsedVideo, info=info, table=table, method=method, warnings=tuple(notes.found))
 
 
 def _no_frames(there: int, claimed: int | None, notes: Notes) -> NoReturn:

@@ -12,6 +12,7 @@ from vidprep.containers.isobmff.tables import Notes
 from vidprep.containers.losses import behind_losses
 from vidprep.errors import Reason
 from vidprep.records import SampleFlag, SampleTable
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -147,7 +148,9 @@ def sound_rows(rows: RowTable, size_bytes: int, notes: Notes) -> RowTable:
 
 def sample_table(rows: RowTable) -> SampleTable:
     """The public table; where segments of an edit list overlap in time, presentation follows the segments."""
-    return SampleTable(offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows))
+    return unchecked(
+        SampleTable, offset=rows.offset, size=rows.size, pts=rows.pts, flags=rows.flags, order=_segment_order(rows)
+    )
 
 
 def _segment_order(rows: RowTable) -> IntArray | None:

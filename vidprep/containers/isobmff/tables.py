@@ -238,10 +238,10 @@ def _places(
     runs = _int64(tables.get(b"stsc", _NOTHING))
     if n == 0 or len(chunks) == 0 or len(runs) == 0:
         return _NOTHING, None
-    per_chunk = _expand_runs(runs[0::3], runs[1::3], len(chunks))
+    per_chunk = expand_runs(runs[0::3], runs[1::3], len(chunks))
     entry = None
     if _num_descriptions(data, stbl) > 1:
-        entry = _expand_runs(runs[0::3], runs[2::3], len(chunks))
+        entry = expand_runs(runs[0::3], runs[2::3], len(chunks))
     last = np.add.accumulate(per_chunk)
     total = int(last[-1])
     if total > n:
@@ -251,7 +251,7 @@ def _places(
         entry = None if entry is None else entry[:used]
         per_chunk[-1] -= last[-1] - n
         last[-1] = total = n
-    return _within_chunks(sizes[:total], chunks, per_chunk, last), None if entry is None else entry.repeat(per_chunk)
+    return within_chunks(sizes[:total], chunks, per_chunk, last), None if entry is None else entry.repeat(per_chunk)
 
 
 def _num_descriptions(data: bytes, stbl: Boxes) -> int:
@@ -259,7 +259,7 @@ def _num_descriptions(data: bytes, stbl: Boxes) -> int:
     return int(u32(data, start + 4)[0]) if end - start >= 8 else 0
 
 
-def _within_chunks(sizes: IntArray, chunks: IntArray, per_chunk: IntArray, last: IntArray) -> IntArray:
+def within_chunks(sizes: IntArray, chunks: IntArray, per_chunk: IntArray, last: IntArray) -> IntArray:
     """Offsets of samples that lie one behind the other in their chunks; `last` is per_chunk's running sum."""
     n = len(sizes)
     if len(chunks) == n and np.minimum.reduce(per_chunk) == 1:
@@ -272,7 +272,7 @@ def _within_chunks(sizes: IntArray, chunks: IntArray, per_chunk: IntArray, last:
     return offset
 
 
-def _expand_runs(first_chunk: IntArray, values: IntArray, num_chunks: int) -> IntArray:
+def expand_runs(first_chunk: IntArray, values: IntArray, num_chunks: int) -> IntArray:
     """The value of each chunk, from runs that name their first one (8.7.4)."""
     if len(values) <= _FEW_RUNS:
         return _expand_few_runs(first_chunk.tolist(), values.tolist(), num_chunks)
@@ -310,7 +310,7 @@ def _decode_times(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> tuple[I
         count, step = runs.tolist()
         if count != n:
             notes.add(f"stts covers {count} samples, there are {n}", span[0])
-        return _multiples(step, n), _constant(step, n)
+        return multiples(step, n), _constant(step, n)
     if np.maximum.reduce(steps) >= IMPLAUSIBLE_STEP:
         bad = int(np.argmax(steps >= IMPLAUSIBLE_STEP))
         index = int(counts[:bad].sum())
@@ -321,7 +321,8 @@ def _decode_times(stbl: Boxes, tables: _Tables, n: int, notes: Notes) -> tuple[I
     return dts, duration
 
 
-def _multiples(step: int, n: int) -> IntArray:
+def multiples(step: int, n: int) -> IntArray:
+    """int64[n]: 0, step, 2 steps, ..."""
     return np.arange(0, n * step, step) if step else np.zeros(n, np.int64)
 
 

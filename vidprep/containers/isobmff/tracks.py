@@ -6,9 +6,10 @@ import zlib
 from bisect import bisect_left
 from dataclasses import dataclass
 from math import atan2, degrees, hypot
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from vidprep.containers.isobmff.boxes import children, i32, path, u32, u64
+from vidprep.containers.isobmff.boxes import children, path, u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.errors import MalformedContainerError, NotMediaError, Reason, UnsupportedContainerError
 
@@ -25,9 +26,10 @@ _VIDEO_HANDLERS = frozenset({b"vide", b"pict"})
 _TRACK_PARTS = frozenset({b"edts", b"mdia"})
 _MEDIA_PARTS = frozenset({b"stbl"})
 _IDENTITY = (0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
+_matrix = Struct(">9i").unpack_from
 _IDENTITY_BYTES = b"".join(value.to_bytes(4, "big") for value in _IDENTITY)
 #: The body of nearly every dinf box: one data reference, and it says "this file".
-_SAME_FILE = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20 00000001")
+SAME_FILE = bytes.fromhex("0000001c 64726566 00000000 00000001 0000000c 75726c20 00000001")
 #: Well-known types of iTunes cover art (jpeg, png, bmp), each of which FFmpeg counts as a stream.
 _COVER_TYPES = frozenset({13, 14, 27})
 
@@ -107,14 +109,14 @@ def _movie_header(data: bytes, boxes: Boxes) -> tuple[int, Matrix]:
     if end - start < 20 + long:
         return 0, _IDENTITY
     timescale = u32(data, start + (20 if long else 12))[0]
-    return timescale, _read_matrix(data, start + 36 + long, end)
+    return timescale, read_matrix(data[start + 36 + long : min(start + 72 + long, end)])
 
 
-def _read_matrix(data: bytes, start: int, end: int) -> Matrix:
-    raw = data[start : start + 36]
-    if raw == _IDENTITY_BYTES or start + 36 > end:
+def read_matrix(raw: bytes) -> Matrix:
+    """The nine numbers of a display matrix from its 36 bytes; the identity where fewer are there."""
+    if raw[:36] == _IDENTITY_BYTES or len(raw) < 36:
         return _IDENTITY
-    return tuple(i32(raw, at)[0] for at in range(0, 36, 4))
+    return _matrix(raw)
 
 
 def _cover_places(data: bytes, boxes: Boxes) -> list[int]:
@@ -211,7 +213,7 @@ def _phrase(data: bytes, track: Track) -> str:
 def external_reference(data: bytes, track: Track, entry: Entry) -> int | None:
     """Where the data reference (dref, 8.7.2) that points outside the file lies in the buffer; None if it does not."""
     span = track.minf.get(b"dinf", ((0, 0),))[0]
-    if data[span[0] : span[1]] == _SAME_FILE:
+    if data[span[0] : span[1]] == SAME_FILE:
         return None
     dinf = children(data, *span)
     start, end = dinf.get(b"dref", ((0, 0),))[0]
@@ -241,13 +243,23 @@ class Geometry(NamedTuple):
 
 
 def geometry(movie: Movie, track: Track) -> Geometry:
-    """Display matrix (tkhd times mvhd) and track size; the matrix read as FFmpeg's av_display_rotation_get does."""
+    """What the track header says of the picture's place."""
     start, end = track.boxes.get(b"tkhd", ((0, 0),))[0]
     at = start + (52 if end > start and movie.data[start] == 1 else 40)
     if at + 44 > end:
         return Geometry(0, 0, 0, None)
-    width, height = u32(movie.data, at + 36)[0] >> 16, u32(movie.data, at + 40)[0] >> 16
-    matrix = _multiply(_read_matrix(movie.data, at, end), movie.matrix)
+    return placed(movie.data[at : at + 44], movie.matrix)
+
+
+def placed(header: bytes, movie_matrix: Matrix) -> Geometry:
+    """Display matrix (tkhd times mvhd) and track size; the matrix read as FFmpeg's av_display_rotation_get does.
+
+    Args:
+        header: the last 44 bytes of the track header: its matrix, width and height.
+        movie_matrix: what the movie's header adds.
+    """
+    width, height = u32(header, 36)[0] >> 16, u32(header, 40)[0] >> 16
+    matrix = _multiply(read_matrix(header), movie_matrix)
     if matrix == _IDENTITY:
         return Geometry(0, width, height, None)
     return Geometry(_rotation(matrix), width, height, _scale_ratio(matrix) if width and height else None)

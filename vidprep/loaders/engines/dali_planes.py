@@ -151,8 +151,8 @@ def _moves(side: int, num_samples: int) -> Floats:
                 sign = np.zeros(side * side)
                 sign[list(cells)] = steps
                 signs.append(sign.reshape(side, side, 1))
-    steps = [np.stack(signs) * np.array(step) for step in ((1, 0), (0, 1), (1, 1), (1, -1))]
-    return np.concatenate((np.zeros((1, side, side, 2)), *steps)).astype(np.float32)
+    moves = [np.stack(signs) * np.array(step) for step in ((1, 0), (0, 1), (1, 1), (1, -1))]
+    return np.concatenate((np.zeros((1, side, side, 2)), *moves)).astype(np.float32)
 
 
 class _Blocks:

@@ -1,0 +1,367 @@
+"""The plain movie in one pass: one film with one set-up, shown as a whole, every sample of it in the file.
+
+Nearly every muxer writes this and nothing else, and to read it as any movie is read takes twice as long, most of it to
+find that nothing is unusual. What is not plain is left to the general reader, which gives the same for what is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vidprep.containers.isobmff.boxes import u32
+from vidprep.containers.isobmff.entries import read_entries
+from vidprep.containers.isobmff.facts import common_info
+from vidprep.containers.isobmff.tables import (
+    IMPLAUSIBLE_STEP,
+    MAX_COMPOSITION_OFFSET,
+    expand_runs,
+    multiples,
+    within_chunks,
+)
+from vidprep.containers.isobmff.tracks import SAME_FILE, placed, read_matrix
+from vidprep.records import ParsedVideo, SampleFlag, SampleTable, StreamInfo
+from vidprep.timebase import presentation_order, unchecked
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vidprep.timebase import IntArray
+
+#: A larger movie box takes so long to convert that the pass saves nothing.
+MAX_PLAIN_BYTES = 1 << 18
+#: Up to this many runs of chunks are placed one by one.
+_FEW_RUNS = 8
+#: Bytes of a sample description that is worth remembering.
+MAX_SETUP_BYTES = 1 << 12
+
+#: What may stand in each box and does not change what the film is.
+_IN_TRACK = frozenset({b"tkhd", b"edts", b"mdia", b"udta", b"meta", b"tapt", b"load", b"free", b"uuid"})
+_IN_MEDIA = frozenset({b"mdhd", b"hdlr", b"minf", b"elng", b"free"})
+_IN_INFORMATION = frozenset({b"vmhd", b"hdlr", b"dinf", b"stbl", b"free"})
+_IN_TABLES = frozenset({b"stsd", b"stts", b"ctts", b"cslg", b"stss", b"stsc", b"stsz", b"stco", b"sgpd", b"free"})
+
+# Boxes of version 0 with their headers: size, type, version and flags, then the fields that matter.
+_header = Struct(">I4s").unpack_from
+_mvhd = Struct(">I4sI8xI").unpack_from
+_tkhd = Struct(">I4sI8xI").unpack_from
+_mdhd = Struct(">I4sI8xII").unpack_from
+_hdlr = Struct(">I4s8x4s").unpack_from
+_edts = Struct(">I4sI4sIIIiI").unpack_from
+_VERSION_1 = 1 << 24
+
+_U32, _INT64 = np.dtype(">u4"), np.dtype(np.int64)
+_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
+_KEY_SHOWN = _KEY | _SHOWN
+
+#: First bytes of boxes, headers included, by type.
+_Places = dict[bytes, int]
+
+
+class _NotPlain(Exception):  # noqa: N818 - no error: it never leaves this module
+    """Something is not as a plain movie has it."""
+
+
+class _Track(NamedTuple):
+    number: int
+    boxes: _Places
+    media: _Places
+    timescale: int
+    duration: int
+
+
+def read_plain(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo | None:
+    """The film of a movie box; None if the movie is not plain.
+
+    Args:
+        data: the buffer that holds the box.
+        start: its body's first byte.
+        end: the byte after its last.
+        brand: the file's major brand.
+        size_bytes: length of the file.
+    """
+    if end - start > MAX_PLAIN_BYTES:
+        return None
+    try:
+        return _read(data, start, end, brand, size_bytes)
+    except (_NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
+        return None
+
+
+def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo:
+    header, places = _movie_boxes(data, start, end)
+    film, audio = _choose(data, places)
+    size, _, version, movie_timescale = _mvhd(data, header)
+    if size != 108 or version >= _VERSION_1:
+        raise _NotPlain
+    tables = _Tables(data, film.media[b"minf"])
+    common, track_id = _facts(data, header, film, tables, brand)
+    edit = _edit(data, film, movie_timescale) if b"edts" in film.boxes else None
+    table, last_duration = _sample_table(tables, edit, size_bytes)
+    info = object.__new__(StreamInfo)
+    info.__dict__.update(
+        common.__dict__,
+        stream_index=film.number,
+        track_id=track_id,
+        last_duration_ticks=last_duration,
+        header_num_frames=len(table.size),
+        has_audio=audio is not None,
+        audio_duration_seconds=_seconds(audio) if audio else None,
+    )
+    return unchecked(ParsedVideo, info=info, table=table, method="header")
+
+
+def _movie_boxes(data: bytes, at: int, end: int) -> tuple[int, list[tuple[int, int]]]:
+    """Where the movie's header is, and the bodies of its tracks."""
+    header, tracks, last = 0, [], end - 8
+    while at <= last:
+        size, kind = _header(data, at)
+        if size < 8:
+            raise _NotPlain
+        if kind == b"trak":
+            tracks.append((at + 8, at + size))
+        elif kind == b"mvhd" and not header:
+            header = at
+        elif kind in _NOT_IN_MOVIE or (kind == b"udta" and data.find(b"covr", at, at + size) >= 0):
+            raise _NotPlain
+        at += size
+    if at != end or not header:
+        raise _NotPlain
+    return header, tracks
+
+
+_NOT_IN_MOVIE = frozenset({b"mvhd", b"mvex", b"cmov"})
+
+
+def _boxes(data: bytes, at: int, end: int, known: frozenset[bytes]) -> _Places:
+    """The boxes of data[at:end], which they fill, each of a known type that comes once."""
+    found: _Places = {}
+    last = end - 8
+    while at <= last:
+        size, kind = _header(data, at)
+        if size < 8 or kind in found:
+            raise _NotPlain
+        found[kind] = at
+        at += size
+    if at != end or not found.keys() <= known:
+        raise _NotPlain
+    return found
+
+
+def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[_Track, _Track | None]:
+    """The only video track, and the first sound."""
+    film = audio = None
+    for number, (start, end) in enumerate(places):
+        boxes = _boxes(data, start, end, _IN_TRACK)
+        at = boxes[b"mdia"]
+        media = _boxes(data, at + 8, at + u32(data, at)[0], _IN_MEDIA)
+        size, _, version, timescale, duration = _mdhd(data, media[b"mdhd"])
+        named, _, handler = _hdlr(data, media[b"hdlr"])
+        if size != 32 or version >= _VERSION_1 or named < 20:
+            raise _NotPlain
+        if handler == b"soun":
+            audio = audio or _Track(number, boxes, media, timescale, duration)
+        elif handler == b"vide" and film is None:
+            film = _Track(number, boxes, media, timescale, duration)
+        elif handler in _VIDEO:
+            raise _NotPlain
+    if film is None:
+        raise _NotPlain
+    return film, audio
+
+
+_VIDEO = frozenset({b"vide", b"pict"})
+
+
+def _seconds(audio: _Track) -> float | None:
+    if not audio.timescale or not audio.duration or audio.duration == 0xFFFFFFFF:
+        return None
+    return audio.duration / audio.timescale
+
+
+class _Tables:
+    """The sample tables of one track; all their numbers converted in one go, as ten cost numpy what a thousand do."""
+
+    def __init__(self, data: bytes, information: int) -> None:
+        boxes = _boxes(data, information + 8, information + u32(data, information)[0], _IN_INFORMATION)
+        references, at = boxes[b"dinf"], boxes[b"stbl"]
+        if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
+            raise _NotPlain
+        end = at + u32(data, at)[0]
+        self.places = _boxes(data, at + 8, end, _IN_TABLES)
+        self.setup = self.places[b"stsd"]
+        self.start = self.setup + u32(data, self.setup)[0]
+        self.words = np.ndarray((end - self.start) >> 2, _U32, data, self.start).astype(_INT64)
+
+    def records(self, kind: bytes, width: int, skip: int = 4) -> IntArray:
+        """The numbers of a table of 32-bit numbers, its records of `width` behind `skip`, of which the last counts."""
+        place, rest = divmod(self.places[kind] - self.start, 4)
+        first = place + skip
+        if rest or place < 0:
+            raise _NotPlain
+        words = self.words
+        end = first + width * words.item(first - 1)
+        if (end - place) << 2 > words.item(place):
+            raise _NotPlain
+        return words[first:end]
+
+    def sizes(self) -> IntArray:
+        """Bytes of each sample, all with some."""
+        sizes = self.records(b"stsz", 1, 5)
+        if not len(sizes) or not sizes.item(sizes.argmin()):
+            raise _NotPlain
+        if self.words.item((self.places[b"stsz"] - self.start >> 2) + 3):  # one size for all
+            raise _NotPlain
+        return sizes
+
+
+def _facts(data: bytes, header: int, film: _Track, tables: _Tables, brand: bytes) -> tuple[StreamInfo, int]:
+    """What the film's headers say, and the track's number."""
+    at = film.boxes[b"tkhd"]
+    size, _, version, track_id = _tkhd(data, at)
+    if size != 92 or version >= _VERSION_1 or not film.timescale or tables.start - tables.setup > MAX_SETUP_BYTES:
+        raise _NotPlain
+    setup, picture, matrix = data[tables.setup : tables.start], data[at + 48 : at + 92], data[header + 44 : header + 80]
+    common = _common(setup, picture, matrix, brand[:3], film.timescale)
+    if common is None:
+        raise _NotPlain
+    return common, track_id
+
+
+@lru_cache(maxsize=512)
+def _common(stsd: bytes, picture: bytes, matrix: bytes, brand: bytes, timescale: int) -> StreamInfo | None:
+    """What files of one source have in common, from the bytes that say it; None if it is not plain."""
+    entries = read_entries(stsd, (8, len(stsd)))
+    if len(entries) != 1 or u32(stsd, 12)[0] != 1 or entries[0].encrypted or entries[0].codec is None:
+        return None
+    return common_info(entries[0], placed(picture, read_matrix(matrix)), brand, timescale)
+
+
+def _sample_table(tables: _Tables, edit: tuple[int, int] | None, size_bytes: int) -> tuple[SampleTable, int]:
+    """The rows, and how long the last frame is shown."""
+    sizes = tables.sizes()
+    n = len(sizes)
+    offset = _offsets(tables, sizes, size_bytes)
+    pts, duration = _times(tables, n)
+    if edit:
+        _show_all(pts, edit)
+    rows = presentation_order(pts)
+    table = unchecked(
+        SampleTable, offset=offset, size=sizes, pts=pts, flags=_flags(tables, n), frame_rows=rows, frame_pts=pts[rows]
+    )
+    return table, duration if isinstance(duration, int) else duration.item(rows.item(-1))
+
+
+def _offsets(tables: _Tables, sizes: IntArray, size_bytes: int) -> IntArray:
+    """Where the samples lie, each of them whole within the file."""
+    runs, chunks = tables.records(b"stsc", 3), tables.records(b"stco", 1)
+    if not len(chunks) or not len(runs):
+        raise _NotPlain
+    place = _place_few_runs if len(runs) <= 3 * _FEW_RUNS else _place_many_runs
+    offset = place(runs, chunks, sizes)
+    ends = offset + sizes
+    if ends.item(ends.argmax()) > size_bytes:
+        raise _NotPlain
+    return offset
+
+
+def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
+    """Offsets, one run of chunks with equally many samples after the other."""
+    numbers, n = runs.tolist(), len(sizes)
+    offset = np.empty(n, np.int64)
+    first = done = 0
+    if numbers[0] != 1:
+        raise _NotPlain
+    for stop, count in zip([*numbers[3::3], len(chunks) + 1], numbers[1::3], strict=True):
+        end = done + (stop - 1 - first) * count
+        if not first < stop - 1 <= len(chunks) or not done < end <= n:
+            raise _NotPlain
+        if count == 1:
+            offset[done:end] = chunks[first : stop - 1]
+        else:
+            block = offset[done:end].reshape(-1, count)
+            block[:, 0] = chunks[first : stop - 1]
+            block[:, 1:] = sizes[done:end].reshape(-1, count)[:, :-1]
+            np.add.accumulate(block, 1, out=block)
+        first, done = stop - 1, end
+    if done != n:
+        raise _NotPlain
+    return offset
+
+
+def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
+    per_chunk = expand_runs(runs[0::3], runs[1::3], len(chunks))
+    last = np.add.accumulate(per_chunk)
+    if last.item(-1) != len(sizes):
+        raise _NotPlain
+    return within_chunks(sizes, chunks, per_chunk, last)
+
+
+def _times(tables: _Tables, n: int) -> tuple[IntArray, IntArray | int]:
+    """Composition times and durations; a number for durations that are all the same."""
+    runs = tables.records(b"stts", 2)
+    if len(runs) == 2:
+        count, step = runs.tolist()
+        if count != n or step >= IMPLAUSIBLE_STEP:
+            raise _NotPlain
+        dts, duration = multiples(step, n), step
+    else:
+        duration = _expanded(runs, n)
+        if duration.item(duration.argmax()) >= IMPLAUSIBLE_STEP:
+            raise _NotPlain
+        dts = np.zeros(n, np.int64)
+        np.add.accumulate(duration[:-1], out=dts[1:])
+    if b"ctts" in tables.places:
+        offsets = _expanded(tables.records(b"ctts", 2), n)
+        if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # or negative, as they are read as unsigned
+            raise _NotPlain
+        dts += offsets
+    return dts, duration
+
+
+def _expanded(runs: IntArray, n: int) -> IntArray:
+    """The value of each of n samples, from runs of (count, value)."""
+    counts, values = runs[0::2], runs[1::2]
+    if len(counts) == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
+        return values
+    if np.add.reduce(counts) != n:
+        raise _NotPlain
+    return values.repeat(counts)
+
+
+def _edit(data: bytes, film: _Track, movie_timescale: int) -> tuple[int, int]:
+    """The only segment: from where to where, in ticks of the media."""
+    size, _, list_size, kind, version, count, duration, begin, rate = _edts(data, film.boxes[b"edts"])
+    if (size, list_size, kind, count, rate) != _ONE_EDIT or version >= _VERSION_1 or not movie_timescale or begin < 0:
+        raise _NotPlain
+    length = (duration * film.timescale + movie_timescale // 2) // movie_timescale
+    return begin, begin + length if length else _FOREVER
+
+
+_ONE_EDIT = (36, 28, b"elst", 1, 1 << 16)
+_FOREVER = 1 << 62
+
+
+def _show_all(pts: IntArray, edit: tuple[int, int]) -> None:
+    """Move times to where an edit that shows every sample has them."""
+    earliest = pts.item(pts.argmin())
+    if edit[0] > earliest or pts.item(pts.argmax()) >= edit[1]:
+        raise _NotPlain
+    if earliest:
+        pts -= earliest
+
+
+def _flags(tables: _Tables, n: int) -> npt.NDArray[np.uint8]:
+    if b"stss" not in tables.places:
+        return np.full(n, _KEY_SHOWN)
+    keys = tables.records(b"stss", 1)
+    if not len(keys) or not keys.item(0):
+        raise _NotPlain
+    flags = np.empty(n + 1, np.uint8)  # samples are numbered from 1
+    flags.fill(_SHOWN)
+    flags[keys] = _KEY_SHOWN
+    return flags[1:]
