@@ -64,17 +64,22 @@ _FIRST_BOXES = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"moov", 
 _STILL_BRANDS = frozenset({b"avi", b"mif", b"hei", b"hev", b"msf", b"jpe"})
 
 
-def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
+def parse(read_at: ReadAt, size_bytes: int, head: bytes = b"") -> ParsedVideo:
     """Frame table and stream facts from the headers alone.
 
     Args:
         read_at: `read_at(offset, size)` gives bytes of the file, fewer only at its end.
         size_bytes: length of the file.
+        head: its first bytes, where they have been read.
 
     Raises:
         ContainerError: no table can be had; `offset` says where.
     """
-    window = Window(read_at, size_bytes)
+    window = Window(read_at, size_bytes, head)
+    return read_plain(window) or _parse_any(window)
+
+
+def _parse_any(window: Window) -> ParsedVideo:
     passed = Notes(0)
     boxes = walk(window, passed)
     found = _find_movie(window, boxes)
@@ -90,11 +95,6 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
 
 def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> ParsedVideo:
     size_bytes = window.size_bytes
-    box = found.box
-    if box.claimed_end == box.end and not found.fragments:
-        plain = read_plain(found.data, box.body - box.start, len(found.data), found.brand, size_bytes)
-        if plain:
-            return plain
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.isobmff.boxes import u32
+from vidprep.containers.isobmff.boxes import u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import common_info
 from vidprep.containers.isobmff.tables import (
@@ -30,6 +30,7 @@ from vidprep.timebase import presentation_order, unchecked
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from vidprep.containers.isobmff.boxes import Window
     from vidprep.timebase import IntArray
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
@@ -74,22 +75,50 @@ class _Track(NamedTuple):
     duration: int
 
 
-def read_plain(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo | None:
-    """The film of a movie box; None if the movie is not plain.
-
-    Args:
-        data: the buffer that holds the box.
-        start: its body's first byte.
-        end: the byte after its last.
-        brand: the file's major brand.
-        size_bytes: length of the file.
-    """
-    if end - start > MAX_PLAIN_BYTES:
-        return None
+def read_plain(window: Window) -> ParsedVideo | None:
+    """The film of a file with a plain movie; None if it is anything else."""
     try:
-        return _read(data, start, end, brand, size_bytes)
+        return _read(*_find_movie(window), window.size_bytes)
     except (_NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
+
+
+def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
+    """The buffer that holds the movie box, its body's first byte, the byte after its last; and the file's brand."""
+    brand, position = b"", 0
+    data, at = window.view(0, 16)
+    for _ in range(_MAX_TOP_BOXES):
+        size, kind = _header(data, at)
+        if kind == b"moov":
+            if not 8 <= size <= min(MAX_PLAIN_BYTES, window.size_bytes - position):
+                break
+            if at + size > len(data):
+                data, at = window.view(position, size)
+            if at + size > len(data):
+                break
+            return data, at + 8, at + size, brand
+        if kind == b"ftyp":
+            brand = data[at + 8 : at + 12]
+        elif kind not in _PASSED_OVER:
+            break
+        if size == 1:
+            size = u64(data, at + 8)[0]
+            if size < 16:
+                break
+        elif size < 8:
+            break
+        position += size
+        at += size
+        if at + 16 > len(data):
+            if position + 16 > window.size_bytes:
+                break
+            data, at = window.view(position, 16)
+    raise _NotPlain
+
+
+#: What may come before the movie box; and how many boxes.
+_PASSED_OVER = frozenset({b"mdat", b"free", b"skip", b"wide"})
+_MAX_TOP_BOXES = 16
 
 
 def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo:
