@@ -52,6 +52,7 @@ _mvhd = Struct(">I4sI8xI").unpack_from
 _tkhd = Struct(">I4sI8xI").unpack_from
 _mdhd = Struct(">I4sI8xII").unpack_from
 _hdlr = Struct(">I4s8x4s").unpack_from
+_counted = Struct(">I4s4xI").unpack_from
 _edts = Struct(">I4sI4sIIIiI").unpack_from
 _VERSION_1 = 1 << 24
 
@@ -90,23 +91,13 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
     for _ in range(_MAX_TOP_BOXES):
         size, kind = _header(data, at)
         if kind == b"moov":
-            if not 8 <= size <= min(MAX_PLAIN_BYTES, window.size_bytes - position):
-                break
-            if at + size > len(data):
-                data, at = window.view(position, size)
-            if at + size > len(data):
-                break
-            return data, at + 8, at + size, brand
+            return (*_whole(window, position, size), brand)
         if kind == b"ftyp":
             brand = data[at + 8 : at + 12]
         elif kind not in _PASSED_OVER:
             break
-        if size == 1:
-            size = u64(data, at + 8)[0]
-            if size < 16:
-                break
-        elif size < 8:
-            break
+        if size < 8:
+            size = _long_size(data, at, size)
         position += size
         at += size
         if at + 16 > len(data):
@@ -114,6 +105,24 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
                 break
             data, at = window.view(position, 16)
     raise _NotPlain
+
+
+def _long_size(data: bytes, at: int, size: int) -> int:
+    """The size of a box that states it in 64 bits."""
+    size = u64(data, at + 8)[0] if size == 1 else 0
+    if size < 16:
+        raise _NotPlain
+    return size
+
+
+def _whole(window: Window, position: int, size: int) -> tuple[bytes, int, int]:
+    """A buffer with all of a box of a 32-bit size, and where in it its body starts and ends."""
+    if not 8 <= size <= MAX_PLAIN_BYTES:
+        raise _NotPlain
+    data, at = window.view(position, size)
+    if at + size > len(data):
+        raise _NotPlain
+    return data, at + 8, at + size
 
 
 #: What may come before the movie box; and how many boxes.
@@ -221,31 +230,47 @@ class _Tables:
         if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
             raise _NotPlain
         end = at + u32(data, at)[0]
-        self.places = _boxes(data, at + 8, end, _IN_TABLES)
-        self.setup = self.places[b"stsd"]
-        self.start = self.setup + u32(data, self.setup)[0]
+        self.places = _table_places(data, at + 8, end)
+        self.setup, size, _ = self.places[b"stsd"]
+        self.start = self.setup + size
         self.words = np.ndarray((end - self.start) >> 2, _U32, data, self.start).astype(_INT64)
 
-    def records(self, kind: bytes, width: int, skip: int = 4) -> IntArray:
-        """The numbers of a table of 32-bit numbers, its records of `width` behind `skip`, of which the last counts."""
-        place, rest = divmod(self.places[kind] - self.start, 4)
-        first = place + skip
-        if rest or place < 0:
+    def records(self, kind: bytes, width: int) -> IntArray:
+        """The numbers of a table with an entry count and records of `width` 32-bit numbers."""
+        at, size, count = self.places[kind]
+        first = at - self.start + 16
+        if first & 3 or first < 16 or 4 * width * count + 16 > size:
             raise _NotPlain
-        words = self.words
-        end = first + width * words.item(first - 1)
-        if (end - place) << 2 > words.item(place):
-            raise _NotPlain
-        return words[first:end]
+        first >>= 2
+        return self.words[first : first + width * count]
 
     def sizes(self) -> IntArray:
         """Bytes of each sample, all with some."""
-        sizes = self.records(b"stsz", 1, 5)
-        if not len(sizes) or not sizes.item(sizes.argmin()):
+        at, size, constant = self.places[b"stsz"]
+        first = at - self.start + 20
+        if constant or first & 3 or first < 20:
             raise _NotPlain
-        if self.words.item((self.places[b"stsz"] - self.start >> 2) + 3):  # one size for all
+        first >>= 2
+        count = self.words.item(first - 1)
+        sizes = self.words[first : first + count]
+        if not count or 4 * count + 20 > size or not sizes.item(sizes.argmin()):
             raise _NotPlain
         return sizes
+
+
+def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int, int]]:
+    """As `_boxes`, with the size of each and what stands behind its version: nearly always the entry count."""
+    found: dict[bytes, tuple[int, int, int]] = {}
+    last = end - 16
+    while at <= last:
+        size, kind, count = _counted(data, at)
+        if size < 16 or kind in found:
+            raise _NotPlain
+        found[kind] = at, size, count
+        at += size
+    if at != end or not found.keys() <= _IN_TABLES:
+        raise _NotPlain
+    return found
 
 
 def _facts(data: bytes, header: int, film: _Track, tables: _Tables, brand: bytes) -> tuple[StreamInfo, int]:
@@ -311,6 +336,8 @@ def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArr
             raise _NotPlain
         if count == 1:
             offset[done:end] = chunks[first : stop - 1]
+        elif first == stop - 2:
+            _place_one_chunk(offset[done:end], chunks.item(first), sizes[done:end])
         else:
             block = offset[done:end].reshape(-1, count)
             block[:, 0] = chunks[first : stop - 1]
@@ -320,6 +347,14 @@ def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArr
     if done != n:
         raise _NotPlain
     return offset
+
+
+def _place_one_chunk(offset: IntArray, start: int, sizes: IntArray) -> None:
+    offset[0] = start
+    if len(offset) == 2:
+        offset[1] = start + sizes.item(0)
+    else:
+        np.add(sizes[:-1].cumsum(), start, out=offset[1:])
 
 
 def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
