@@ -155,6 +155,13 @@ def test_a_set_up_that_changes_with_every_sample_is_cut_off(tmp_path: Path) -> N
     assert any("changes too often" in finding.message for finding in video.parsed.warnings)
 
 
+def test_a_description_that_does_not_exist_is_the_first(tmp_path: Path) -> None:
+    """As found by fuzzing: number 9 of two."""
+    first, second = coded("libx264", frames=24), coded("libx264", frames=16, first=100, **OTHER["libx264"])
+    path = written(tmp_path, movie(first, second, stsc=[(1, 12, 9), (2, 12, 1), (3, 16, 2)]))
+    assert numbers(path, [0, 13, 24, 39]) == [0, 13, 100, 115]
+
+
 def test_lost_samples_are_followed_by_a_fresh_start(tmp_path: Path) -> None:
     """Samples 14 and 15 are said to lie behind the end of the file."""
     made = movie(coded("libx264", open_gop="1"), stsc=[(1, 13, 1), (2, 2, 1), (3, 22, 1)])

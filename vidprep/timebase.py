@@ -119,10 +119,12 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
             num_gaps=0, num_duplicates=0, num_backward=0, jitter_seconds=0.0,
         )  # fmt: skip
     tick = time_base.numerator / time_base.denominator
-    span = int(pts[-1]) - int(pts[0])
-    low, high = _delta_extremes(pts) if count else (0, 0)
+    span = pts.item(-1) - pts.item(0)
+    deltas = pts[1:] - pts[:-1] if count < _BLOCK else None
+    low, high = (0, 0) if not count else _delta_extremes(pts) if deltas is None else _extremes(deltas)
     spread = high - low
-    deltas = pts[1:] - pts[:-1] if spread else pts[:0]
+    if deltas is None:
+        deltas = pts[1:] - pts[:-1] if spread else pts[:0]
     return unchecked(
         TimingFacts,
         duration_seconds=(span + last_duration_ticks) * tick,
@@ -148,10 +150,6 @@ def _delta_extremes(pts: IntArray) -> tuple[int, int]:
 
 
 def _extremes(values: IntArray) -> tuple[int, int]:
-    if len(values) < _LONG:
-        data = values.tobytes()
-        if data[8:] == data[:-8]:  # each like the one before
-            return values.item(0), values.item(0)
     return values.item(values.argmin()), values.item(values.argmax())
 
 

@@ -19,6 +19,8 @@ __all__ = ["parse_container"]
 
 #: How many first bytes tell the container.
 MAGIC_BYTES = 64
+#: Bytes of the first read: they also tell where an ISO base media file has its movie box, if it has none in them.
+HEAD_BYTES = 4 * 1024
 EBML_MAGIC = b"\x1a\x45\xdf\xa3"
 
 #: What an ISO base media or QuickTime file may start with: the type at bytes 4..8.
@@ -46,7 +48,9 @@ def parse_container(
         raise NotMediaError("the file is empty", reason=Reason.EMPTY, offset=0)
     if min_read_bytes:
         read_at = ReadAhead(read_at, size_bytes, min_read_bytes)
-    parsed = _parser_for(read_at(0, MAGIC_BYTES))(read_at, size_bytes)
+    head = read_at(0, HEAD_BYTES)
+    parser = _parser_for(head[:MAGIC_BYTES])
+    parsed = isobmff.parse(read_at, size_bytes, head) if parser is isobmff.parse else parser(read_at, size_bytes)
     doubts = doubts_of(parsed)
     if doubts or verify_keys:
         parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)

@@ -45,12 +45,12 @@ class TopBox(NamedTuple):
 class Window:
     """Bytes of a file, read a window at a time, so that neighbouring requests cost one read."""
 
-    def __init__(self, read_at: ReadAt, size_bytes: int) -> None:
+    def __init__(self, read_at: ReadAt, size_bytes: int, head: bytes = b"") -> None:
         self.size_bytes = size_bytes
-        self.window_bytes = HEAD_BYTES
+        self.window_bytes = INDEX_BYTES if head else HEAD_BYTES
         self._read_at = read_at
         self._start = 0
-        self._data = b""
+        self._data = self._head = head
 
     def get(self, offset: int, size: int) -> bytes:
         """`size` bytes from `offset`, fewer at the end of the file."""
@@ -61,6 +61,8 @@ class Window:
         """A buffer, and where in it the byte at `offset` lies; `size` bytes follow, fewer at the end of the file."""
         begin = offset - self._start
         if begin < 0 or begin + size > len(self._data):
+            if offset + size <= len(self._head):
+                return self._head, offset
             self._data = self._read_at(offset, min(max(size, self.window_bytes), self.size_bytes - offset))
             self._start = offset
             if self.window_bytes == HEAD_BYTES:

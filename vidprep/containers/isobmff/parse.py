@@ -64,17 +64,22 @@ _FIRST_BOXES = frozenset({b"ftyp", b"mdat", b"wide", b"free", b"skip", b"moov", 
 _STILL_BRANDS = frozenset({b"avi", b"mif", b"hei", b"hev", b"msf", b"jpe"})
 
 
-def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
+def parse(read_at: ReadAt, size_bytes: int, head: bytes = b"") -> ParsedVideo:
     """Frame table and stream facts from the headers alone.
 
     Args:
         read_at: `read_at(offset, size)` gives bytes of the file, fewer only at its end.
         size_bytes: length of the file.
+        head: its first bytes, where they have been read.
 
     Raises:
         ContainerError: no table can be had; `offset` says where.
     """
-    window = Window(read_at, size_bytes)
+    window = Window(read_at, size_bytes, head)
+    return read_plain(window) or _parse_any(window)
+
+
+def _parse_any(window: Window) -> ParsedVideo:
     passed = Notes(0)
     boxes = walk(window, passed)
     found = _find_movie(window, boxes)
@@ -90,11 +95,6 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
 
 def _parse_movie(found: _Found, window: Window, boxes: Iterator[TopBox]) -> ParsedVideo:
     size_bytes = window.size_bytes
-    box = found.box
-    if box.claimed_end == box.end and not found.fragments:
-        plain = read_plain(found.data, box.body - box.start, len(found.data), found.brand, size_bytes)
-        if plain:
-            return plain
     notes = Notes(found.box.start)
     film = _open_film(found, notes)
     samples = read_samples(film.movie.data, film.stbl, size_bytes, notes)
@@ -262,12 +262,14 @@ def _one_entry(film: _Film, rows: RowTable, notes: Notes) -> tuple[Entry, RowTab
     """
     if not film.entries:
         raise MalformedContainerError("no sample description (stsd)", offset=notes.base)
+    if rows.entry is not None:
+        exists = (rows.entry > 0) & (rows.entry <= len(film.entries))
+        rows.entry = np.where(exists, rows.entry, 1)
     number = 1 if rows.entry is None or len(rows) == 0 else int(rows.entry[0])
-    entry = film.entries[number - 1] if 0 < number <= len(film.entries) else film.entries[0]
+    entry = film.entries[number - 1]
     _refuse(film, entry, notes)
     if rows.entry is not None and len(film.entries) > 1:
-        follows = [_can_follow(film, entry, e) for e in film.entries]
-        usable = np.array([False, *follows])[np.clip(rows.entry, 0, len(film.entries))]
+        usable = np.array([_can_follow(film, entry, each) for each in film.entries])[rows.entry - 1]
         if not usable.all():
             notes.add(f"{int((~usable).sum())} of {len(rows)} samples need another decoder set-up: left out")
             rows = rows.take(usable)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.isobmff.boxes import u32
+from vidprep.containers.isobmff.boxes import u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import common_info
 from vidprep.containers.isobmff.tables import (
@@ -30,6 +30,7 @@ from vidprep.timebase import presentation_order, unchecked
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from vidprep.containers.isobmff.boxes import Window
     from vidprep.timebase import IntArray
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
@@ -51,6 +52,7 @@ _mvhd = Struct(">I4sI8xI").unpack_from
 _tkhd = Struct(">I4sI8xI").unpack_from
 _mdhd = Struct(">I4sI8xII").unpack_from
 _hdlr = Struct(">I4s8x4s").unpack_from
+_counted = Struct(">I4s4xI").unpack_from
 _edts = Struct(">I4sI4sIIIiI").unpack_from
 _VERSION_1 = 1 << 24
 
@@ -74,22 +76,58 @@ class _Track(NamedTuple):
     duration: int
 
 
-def read_plain(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo | None:
-    """The film of a movie box; None if the movie is not plain.
-
-    Args:
-        data: the buffer that holds the box.
-        start: its body's first byte.
-        end: the byte after its last.
-        brand: the file's major brand.
-        size_bytes: length of the file.
-    """
-    if end - start > MAX_PLAIN_BYTES:
-        return None
+def read_plain(window: Window) -> ParsedVideo | None:
+    """The film of a file with a plain movie; None if it is anything else."""
     try:
-        return _read(data, start, end, brand, size_bytes)
+        return _read(*_find_movie(window), window.size_bytes)
     except (_NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
+
+
+def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
+    """The buffer that holds the movie box, its body's first byte, the byte after its last; and the file's brand."""
+    brand, position = b"", 0
+    data, at = window.view(0, 16)
+    for _ in range(_MAX_TOP_BOXES):
+        size, kind = _header(data, at)
+        if kind == b"moov":
+            return (*_whole(window, position, size), brand)
+        if kind == b"ftyp":
+            brand = data[at + 8 : at + 12]
+        elif kind not in _PASSED_OVER:
+            break
+        if size < 8:
+            size = _long_size(data, at, size)
+        position += size
+        at += size
+        if at + 16 > len(data):
+            if position + 16 > window.size_bytes:
+                break
+            data, at = window.view(position, 16)
+    raise _NotPlain
+
+
+def _long_size(data: bytes, at: int, size: int) -> int:
+    """The size of a box that states it in 64 bits."""
+    size = u64(data, at + 8)[0] if size == 1 else 0
+    if size < 16:
+        raise _NotPlain
+    return size
+
+
+def _whole(window: Window, position: int, size: int) -> tuple[bytes, int, int]:
+    """A buffer with all of a box of a 32-bit size, and where in it its body starts and ends."""
+    if not 8 <= size <= MAX_PLAIN_BYTES:
+        raise _NotPlain
+    data, at = window.view(position, size)
+    if at + size > len(data):
+        raise _NotPlain
+    return data, at + 8, at + size
+
+
+#: What may come before the movie box; and how many boxes.
+_PASSED_OVER = frozenset({b"mdat", b"free", b"skip", b"wide"})
+_MAX_TOP_BOXES = 16
 
 
 def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo:
@@ -192,31 +230,47 @@ class _Tables:
         if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
             raise _NotPlain
         end = at + u32(data, at)[0]
-        self.places = _boxes(data, at + 8, end, _IN_TABLES)
-        self.setup = self.places[b"stsd"]
-        self.start = self.setup + u32(data, self.setup)[0]
+        self.places = _table_places(data, at + 8, end)
+        self.setup, size, _ = self.places[b"stsd"]
+        self.start = self.setup + size
         self.words = np.ndarray((end - self.start) >> 2, _U32, data, self.start).astype(_INT64)
 
-    def records(self, kind: bytes, width: int, skip: int = 4) -> IntArray:
-        """The numbers of a table of 32-bit numbers, its records of `width` behind `skip`, of which the last counts."""
-        place, rest = divmod(self.places[kind] - self.start, 4)
-        first = place + skip
-        if rest or place < 0:
+    def records(self, kind: bytes, width: int) -> IntArray:
+        """The numbers of a table with an entry count and records of `width` 32-bit numbers."""
+        at, size, count = self.places[kind]
+        first = at - self.start + 16
+        if first & 3 or first < 16 or 4 * width * count + 16 > size:
             raise _NotPlain
-        words = self.words
-        end = first + width * words.item(first - 1)
-        if (end - place) << 2 > words.item(place):
-            raise _NotPlain
-        return words[first:end]
+        first >>= 2
+        return self.words[first : first + width * count]
 
     def sizes(self) -> IntArray:
         """Bytes of each sample, all with some."""
-        sizes = self.records(b"stsz", 1, 5)
-        if not len(sizes) or not sizes.item(sizes.argmin()):
+        at, size, constant = self.places[b"stsz"]
+        first = at - self.start + 20
+        if constant or first & 3 or first < 20:
             raise _NotPlain
-        if self.words.item((self.places[b"stsz"] - self.start >> 2) + 3):  # one size for all
+        first >>= 2
+        count = self.words.item(first - 1)
+        sizes = self.words[first : first + count]
+        if not count or 4 * count + 20 > size or not sizes.item(sizes.argmin()):
             raise _NotPlain
         return sizes
+
+
+def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int, int]]:
+    """As `_boxes`, with the size of each and what stands behind its version: nearly always the entry count."""
+    found: dict[bytes, tuple[int, int, int]] = {}
+    last = end - 16
+    while at <= last:
+        size, kind, count = _counted(data, at)
+        if size < 16 or kind in found:
+            raise _NotPlain
+        found[kind] = at, size, count
+        at += size
+    if at != end or not found.keys() <= _IN_TABLES:
+        raise _NotPlain
+    return found
 
 
 def _facts(data: bytes, header: int, film: _Track, tables: _Tables, brand: bytes) -> tuple[StreamInfo, int]:
@@ -282,6 +336,8 @@ def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArr
             raise _NotPlain
         if count == 1:
             offset[done:end] = chunks[first : stop - 1]
+        elif first == stop - 2:
+            _place_one_chunk(offset[done:end], chunks.item(first), sizes[done:end])
         else:
             block = offset[done:end].reshape(-1, count)
             block[:, 0] = chunks[first : stop - 1]
@@ -291,6 +347,14 @@ def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArr
     if done != n:
         raise _NotPlain
     return offset
+
+
+def _place_one_chunk(offset: IntArray, start: int, sizes: IntArray) -> None:
+    offset[0] = start
+    if len(offset) == 2:
+        offset[1] = start + sizes.item(0)
+    else:
+        np.add(sizes[:-1].cumsum(), start, out=offset[1:])
 
 
 def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
