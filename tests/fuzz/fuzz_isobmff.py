@@ -2,7 +2,9 @@
 """Coverage-guided fuzzing of the ISO-BMFF reader: any bytes give a table or a ContainerError.
 
 Ran 301 s (197,583 inputs, 11 seed files from tests/cases and real files, no finding) when the reader was written,
-and 76 s (65,304 inputs, 77 seeds, no finding) after its tables were converted in one go.
+and 76 s (65,304 inputs, 77 seeds, no finding) after its tables were converted in one go. With several sample
+descriptions and the walk past damage: 421 s (403,149 inputs, no seeds, no finding), and with 150 seeds one finding
+(a sample description that does not exist), mended, then 201 s (75,583 inputs, no finding).
 Run again with seeds::
 
     pip install atheris
