@@ -10,6 +10,8 @@ import av
 _TELLING = frozenset({
     "h264", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg", "h263", "flv1", "wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3",
 })  # fmt: skip
+#: AV_INPUT_BUFFER_PADDING_SIZE.
+_PADDING_BYTES = 64
 #: Packets are kept up to this many bytes.
 _MAX_TAIL_BYTES = 32 << 20
 #: A transport stream consists of packets of one of these lengths (bytes), each with this first byte or that after four.
@@ -53,14 +55,15 @@ class Tail:
 
     def _last_is_refused(self, context: Any) -> bool:
         decoder: Any = av.CodecContext.create(context.codec.canonical_name, "r")
-        decoder.extradata, decoder.thread_count = context.extradata, 1
+        if context.extradata:
+            decoder.extradata = context.extradata + bytes(_PADDING_BYTES)  # leaves zeros behind the shorter value
+            decoder.extradata = context.extradata
+        decoder.thread_count = 1
         decoder.width, decoder.height = context.width, context.height
         decoder.options = {"err_detect": "explode", "skip_loop_filter": "all"}
         refused = False
         for place, (data, _) in enumerate([*self._packets, (b"", False)]):
-            packet = av.Packet(data) if data else None
-            if packet:
-                packet.pts = place
+            packet = _packet(data, place) if data else None
             is_last = place >= len(self._packets) - 1
             try:
                 frames = decoder.decode(packet)
@@ -71,6 +74,14 @@ class Tail:
                 continue
             refused |= any(frame.is_corrupt and frame.pts == len(self._packets) - 1 for frame in frames)
         return refused
+
+
+def _packet(data: bytes, place: int) -> Any:
+    """A packet with zeros behind its bytes, which av.Packet(data) has not: bit readers run into them."""
+    packet = av.Packet(len(data))
+    packet.update(data)
+    packet.pts = place
+    return packet
 
 
 def ends_early(head: bytes, size_bytes: int) -> bool:
