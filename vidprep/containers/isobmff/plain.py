@@ -24,13 +24,14 @@ from vidprep.containers.isobmff.tables import (
     within_chunks,
 )
 from vidprep.containers.isobmff.tracks import SAME_FILE, placed, read_matrix
-from vidprep.records import ParsedVideo, SampleFlag, SampleTable, StreamInfo
-from vidprep.timebase import presentation_order, unchecked
+from vidprep.records import ParsedVideo, SampleFlag, SampleTable
+from vidprep.timebase import altered, presentation_order, unchecked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vidprep.containers.isobmff.boxes import Window
+    from vidprep.records import StreamInfo
     from vidprep.timebase import IntArray
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
@@ -140,9 +141,8 @@ def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> P
     common, track_id = _facts(data, header, film, tables, brand)
     edit = _edit(data, film, movie_timescale) if b"edts" in film.boxes else None
     table, last_duration = _sample_table(tables, edit, size_bytes)
-    info = object.__new__(StreamInfo)
-    info.__dict__.update(
-        common.__dict__,
+    info = altered(
+        common,
         stream_index=film.number,
         track_id=track_id,
         last_duration_ticks=last_duration,
