@@ -35,6 +35,14 @@ def classifier() -> nn.Module:
     )  # fmt: skip
 
 
+def loss_of(model: nn.Module, batch, device: str) -> torch.Tensor:
+    """The mean over the clips that count: not those that could not be had, or only fill up the last batch."""
+    valid = torch.from_numpy(batch.is_valid).to(device)
+    label = torch.from_numpy(batch.video % NUM_CLASSES).to(device)
+    each = nn.functional.cross_entropy(model(batch.frames), label, reduction="none")
+    return (each * valid).sum() / valid.sum().clamp(min=1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("index")
@@ -54,10 +62,7 @@ def main() -> None:
             loader.load_state_dict(saved["data"])
         for epoch in range(told.epochs):
             for batch in loader:
-                valid = torch.from_numpy(batch.is_valid).to(told.device)
-                label = torch.from_numpy(batch.video % NUM_CLASSES).to(told.device)
-                each = nn.functional.cross_entropy(model(batch.frames), label, reduction="none")
-                loss = (each * valid).sum() / valid.sum().clamp(min=1)
+                loss = loss_of(model, batch, told.device)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -12,9 +12,9 @@ import os
 import sys
 
 import torch
-from torch import distributed, nn
+from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
-from train import NUM_CLASSES, augmented, classifier
+from train import augmented, classifier, loss_of
 
 from vidprep.indexes import open_index
 from vidprep.loaders import ClipLoader
@@ -34,8 +34,7 @@ def main(path: str) -> None:
     options = {"batch_size": 1, "size": (64, 64), "layout": "CFHW", "dtype": "float32", "transform": augmented}
     with ClipLoader(plan, device=device, max_failures=10, **options) as loader:
         for batch in loader:
-            label = torch.from_numpy(batch.video % NUM_CLASSES).to(device)
-            loss = nn.functional.cross_entropy(model(batch.frames), label)
+            loss = loss_of(model, batch, device)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

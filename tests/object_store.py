@@ -34,6 +34,7 @@ class Middleware:
         """every n-th GET of an object ends half way"""
         self.refuse: str | None = None
         """paths that begin like this are answered by 403"""
+        self.ignores_ranges = False
         self.hang: str | None = None
         """GETs of paths that hold this wait for 30 s"""
         self.most_at_once = 0
@@ -58,6 +59,8 @@ class Middleware:
             if self.refuse and path.startswith(self.refuse):
                 start_response("403 Forbidden", [("Content-Type", "text/xml")])
                 return [b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"]
+            if self.ignores_ranges:
+                environ.pop("HTTP_RANGE", None)
             body = list(self._application(environ, start_response))
             return [b"".join(body)[: len(b"".join(body)) // 2]] if is_cut else body
         finally:

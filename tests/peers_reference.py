@@ -66,6 +66,10 @@ def torchcodec(n, k, s):
     return clips
 
 
+def torchcodec_rate(n, k, s):
+    return [math.floor(Fraction(i * 30, s)) for i in range(max(round(Fraction(n * s, 30)), 1))]
+
+
 def torchvision(n, k, s):
     return [f for start in range(0, n - k + 1, s) for f in (start, start + k - 1)]
 
@@ -85,6 +89,26 @@ def mmaction2(n, k, s):
 
 def mmaction2_tsn(n, k, s):
     return [int(i * (n / k) + n / k / 2) % n for i in range(k)]
+
+
+def mmaction2_target_fps(n, k, s):
+    length = max(1.0, k * s * FPS / 20)
+    room = max(n - length, 0)
+    return [(math.floor(room / 2) * clip + int(x)) % n for clip in range(3) for x in np_linspace(0, length - 1, k)]
+
+
+def mmaction2_ava(n, k, s):
+    return [clamp(f, 0, n - 1) for f in range(n // 3 - k // 2 * s, n // 3 + (k + 1) // 2 * s, s)]
+
+
+def mmaction2_untrimmed(n, k, s):
+    frames = [c + (j - k // 2) * s for c in range(8, n, 16) for j in range(k)]
+    return [clamp(f, 0, n - 1) for f in frames]
+
+
+def charades(n, k, s):
+    room = max(n - ((k - 1) * s + 1), 0)
+    return [clamp(round(room / 2 * clip) + j * s, 0, n - 1) for clip in range(3) for j in range(k)]
 
 
 def ssv2(n, k, s):
@@ -131,6 +155,25 @@ def videomae(n, k, s):
             places = [clamp(x, 0, max(part - 1, 0)) for x in places]
         frames += [int(x) + clip * part for x in places]
     return frames
+
+
+def vjepa2_overlap(n, k, s):
+    frames, length, part = [], k * s, n // 2
+    for clip in range(2):
+        if part > length:
+            frames += [int(clamp(x, 0, length - 1)) + clip * part for x in np_linspace(0, length, k)]
+            continue
+        last = min(length, n) - 1
+        many = last // s
+        places = (np_linspace(0, last, many) if many else []) + [last] * (k - many)
+        step = n - length if n > length else 0
+        frames += [int(clamp(x, 0, max(last - 1, 0))) + clip * step for x in places]
+    return frames
+
+
+def videomae_ssv2(n, k, s):
+    tick = n / k
+    return sorted([int(tick / 2 + tick * x) for x in range(k)] + [int(tick * x) for x in range(k)])
 
 
 def internvideo(n, k, s):
@@ -243,7 +286,8 @@ def daft(n, k, s):
 REFERENCES = {
     kind.__name__: kind
     for kind in (
-        torchcodec, torchvision, torchvision_resample, mmaction2, mmaction2_tsn, mmaction2_uniform, ssv2, slowfast,
+        torchcodec, torchcodec_rate, torchvision, torchvision_resample, mmaction2, mmaction2_tsn, mmaction2_uniform,
+        mmaction2_target_fps, mmaction2_ava, mmaction2_untrimmed, charades, ssv2, slowfast, vjepa2_overlap, videomae_ssv2,
         pytorchvideo, qwen, qwen_fps, videomae, internvideo, internvideo_fps, opensoraplan, decord, dali, dali_dense,
         lerobot, cosmos, cosmos_windows, llava, diffsynth, finetrainers, wan, energon, video2dataset, daft,
     )

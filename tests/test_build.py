@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -14,13 +15,14 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from vidprep.errors import IndexFormatError, SourceError
+from vidprep.errors import IndexFormatError, LimitError, Reason, SourceError
 from vidprep.indexes import build_index, open_index
 from vidprep.indexes.build import Shard
 from vidprep.indexes.schema import COLUMNS
 from vidprep.indexes.state import HashSet, hashes_here, part_paths, state_folder, uri_hash
 from vidprep.indexes.worker import Options, Task, index_batch
-from vidprep.sources.listing import list_items
+from vidprep.records import Identity
+from vidprep.sources.listing import Item, Rules, list_items
 
 ROOT = Path(__file__).parent.parent
 #: (name, n): die at its n-th passing
@@ -314,6 +316,35 @@ def test_the_unit_of_work_is_a_plain_function(videos: Path, tmp_path: Path) -> N
     outcome = index_batch(Task(7, items, str(tmp_path / "part.parquet"), Options(), {}))
     assert (outcome.unit, outcome.ok, outcome.failed) == (7, 4, 2)
     assert parquet.read_table(tmp_path / "part.parquet").num_rows == 6
+
+
+def test_a_unit_is_the_same_in_another_process(videos: Path) -> None:
+    listed = list_items([str(videos), "tests"], Rules(identities=False))
+    items = [
+        *listed,
+        Item("/gone\udce9.mp4", "gone\udce9.mp4", error=SourceError("no such file", reason=Reason.NOT_FOUND)),
+        Item("s3://b/k.mp4", "s3://b/k.mp4", Identity(size_bytes=7, etag="e")),
+        Item("/a.tar::k.mp4", "a.tar::k.mp4", Identity(size_bytes=7, mtime_ns=3, member_offset=512)),
+    ]
+    known = {1: LimitError("its time is up", reason=Reason.TIMEOUT)}
+    for unit in (
+        Task(3, items, "aside", Options(checksums=True), known, "base", [4]),
+        Task(4, [], "aside", Options(), {}),
+    ):
+        again = pickle.loads(pickle.dumps(unit))
+        assert [repr(item) for item in again.items] == [repr(item) for item in unit.items]
+        assert repr(again._replace(items=[])) == repr(unit._replace(items=[]))
+
+
+def test_rows_say_the_size_and_time_of_files_that_can_be_read_and_of_those_that_cannot(
+    videos: Path, tmp_path: Path
+) -> None:
+    build_index([videos], tmp_path / "index", workers=1)
+    rows = _rows(tmp_path / "index")
+    assert {row["status"] for row in rows} == {"ok", "error"}
+    for row in rows:
+        facts = Path(row["uri"]).stat()
+        assert (row["size_bytes"], row["mtime_ns"]) == (facts.st_size, facts.st_mtime_ns)
 
 
 def test_a_hash_set_knows_what_was_added() -> None:

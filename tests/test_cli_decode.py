@@ -57,7 +57,7 @@ def test_rotate_and_size(cases, tmp_path):
     path = cases / "files" / "rotate90.mp4"
     assert decode(path, "--frames", "all", "--rotate", "-o", tmp_path / "a.npy").exit_code == 0
     assert np.load(tmp_path / "a.npy").shape == (12, 160, 144, 3)
-    assert decode(path, "--frames", "all", "--rotate", "--size", "72x80", "-o", tmp_path / "b.npy").exit_code == 0
+    assert decode(path, "--frames", "all", "--rotate", "--size", "80x72", "-o", tmp_path / "b.npy").exit_code == 0
     assert np.load(tmp_path / "b.npy").shape == (12, 80, 72, 3)
 
 
@@ -144,3 +144,14 @@ def test_nvdec_without_a_gpu_could_not_decode(made, tmp_path):
     result = decode(made, "--frames", "0", "--engine", "nvdec", "-o", tmp_path / "out.npy")
     assert result.exit_code == 1
     assert "no NVIDIA GPU" in result.stderr
+
+
+def test_ten_bits_as_uint16(cases, tmp_path):
+    path = cases / "files" / "h264_10bit.mp4"
+    assert decode(path, "--frames", "0,5", "-o", tmp_path / "8.npy").exit_code == 0
+    result = decode(path, "--frames", "0,5", "--dtype", "uint16", "-o", tmp_path / "16.npy")
+    assert result.exit_code == 0
+    assert result.stdout.rstrip().endswith("uint16")
+    eight, sixteen = np.load(tmp_path / "8.npy"), np.load(tmp_path / "16.npy")
+    assert sixteen.dtype == np.uint16
+    assert np.abs(sixteen / 257 - eight).max() <= 1.5

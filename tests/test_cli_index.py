@@ -161,3 +161,14 @@ def test_a_list_on_stdin_is_read(videos: Path, tmp_path: Path) -> None:
     result = _run("index", "-", "-o", tmp_path / "index", "--json", "--workers", 1, input=listing)
     facts = json.loads(result.stdout.splitlines()[-1])
     assert (facts["ok"], facts["reasons"]) == (1, {"not_found": 1})
+
+
+def test_a_list_without_that_column_is_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("a,b\n1,2\n")
+    for arguments in ((), ("--column", "c")):
+        result = _run("index", f"@{tmp_path}/list.csv", "-o", tmp_path / "index", *arguments)
+        assert result.exit_code == 2
+        assert "no column" in result.output
+        assert "--column" in result.output
+    assert _run("index", f"@{tmp_path}/nothing.csv", "-o", tmp_path / "index").exit_code == 2
+    assert not (tmp_path / "index").exists()

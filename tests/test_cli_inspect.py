@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -162,3 +163,13 @@ def test_names_that_command_terminals_are_written_out(cases: Path, tmp_path: Pat
     assert "\x1b" not in result.stdout
     assert "a\\x1b[31m\\n<b>.mp4" in result.stdout
     assert "a\\x1b[31m\\n&lt;b&gt;.mp4" in (tmp_path / "p.html").read_text()
+
+
+def test_an_archive_says_how_its_members_are_named(cases: Path, tmp_path: Path) -> None:
+    archive = cases / "files" / "wds_dotted_keys.tar"
+    facts = json.loads(run(archive, "--json").stdout)
+    assert facts["error"]["reason"] == "unsupported_container"
+    assert f"{archive}::a/v1.cam0.mp4" in facts["error"]["message"]
+    assert json.loads(run(f"{archive}::a/v1.cam0.mp4", "--json").stdout)["status"] == "ok"
+    (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(100))
+    assert "decompress it" in run(tmp_path / "x.tar.gz", "--json").stdout

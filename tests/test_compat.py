@@ -10,10 +10,12 @@ import peers_reference as reference
 import pytest
 
 from vidprep.errors import SamplingError
-from vidprep.records import Timeline
+from vidprep.loaders.cut import start_rows
+from vidprep.records import SampleFlag, SampleTable, Timeline
 from vidprep.samplers import parse_policy
 from vidprep.samplers.compat import PEERS, RULES, libraries, models, recognition
 from vidprep.samplers.draws import Draw, state_of
+from vidprep.samplers.ranks import rank_batches
 
 ROWS = reference.triples()
 FROZEN = json.loads(reference.TABLE.read_text())
@@ -36,11 +38,18 @@ def frames(n, spec, clips=None, ends_only=False):
 #: How vidprep is asked for what the reference of that name computes.
 OURS = {
     "torchcodec": lambda n, k, s: frames(n, f"dense:frames={k},stride={s},clips=3,compat=torchcodec"),
+    "torchcodec_rate": lambda n, k, s: frames(n, f"rate:fps={s},compat=torchcodec"),
     "torchvision": lambda n, k, s: frames(n, f"dense:frames={k},step={s},compat=torchvision", ends_only=True),
     "torchvision_resample": lambda n, k, s: libraries.torchvision_resample(n, 30.0, k).tolist(),
     "mmaction2": lambda n, k, s: frames(n, f"dense:frames={k},stride={s},clips=3,compat=mmaction2"),
     "mmaction2_tsn": lambda n, k, s: frames(n, f"segments:frames={k},mode=center,compat=mmaction2"),
     "mmaction2_uniform": lambda n, k, s: frames(n, f"uniform:frames={k},compat=mmaction2"),
+    "mmaction2_target_fps": lambda n, k, s: recognition.mmaction2_target_fps(n, 3, k, s, 30.0, 20.0).tolist(),
+    "mmaction2_ava": lambda n, k, s: recognition.mmaction2_ava(n, n // 3, k, s).tolist(),
+    "mmaction2_untrimmed": lambda n, k, s: recognition.mmaction2_untrimmed(n, 16, k, s).tolist(),
+    "charades": lambda n, k, s: [f for c in range(3) for f in recognition.slowfast_charades(n, k, s, c, 3).tolist()],
+    "vjepa2_overlap": lambda n, k, s: frames(n, f"dense:frames={k},stride={s},clips=2,pad=shift,compat=vjepa2"),
+    "videomae_ssv2": lambda n, k, s: recognition.videomae_ssv2_test(n, k).tolist(),
     "ssv2": lambda n, k, s: frames(n, f"uniform:frames={k},compat=slowfast"),
     "slowfast": lambda n, k, s: frames(n, f"dense:frames={k},stride={s},clips=3,compat=slowfast"),
     "pytorchvideo": lambda n, k, s: frames(n, f"uniform:frames={k},compat=pytorchvideo"),
@@ -131,6 +140,8 @@ def test_every_rule_serves_videos_of_one_and_two_frames_or_refuses_by_name():
 def test_a_pair_without_a_rule_is_refused_naming_those_that_have_one():
     with pytest.raises(SamplingError, match=r"expected one of: .*qwen"):
         parse_policy("uniform:frames=8,compat=decord")
+    with pytest.raises(SamplingError, match="jitter=1: expected 0"):
+        parse_policy("random:frames=8,jitter=1,compat=mmaction2")
     assert "cosmos" in PEERS
 
 
@@ -157,11 +168,42 @@ def test_torchcodec_times():
     assert libraries.torchcodec_regular_times(5, 1, 1, 1.5).tolist() == [[0], [1], [2], [3], [4]]
 
 
+def test_torchcodec_times_run_out():
+    rows = [libraries.torchcodec_clip_times(5, start, 5, 1.5).tolist() for start in (0, 1, 2)]
+    assert rows == [[0, 1.5, 3, 4.5, 4.5], [1, 2.5, 4, 4, 4], [2, 3.5, 3.5, 3.5, 3.5]]
+    assert libraries.torchcodec_clip_times(5, 1, 5, 1.5, "wrap").tolist() == [1, 2.5, 4, 1, 2.5]
+    with pytest.raises(SamplingError, match="needs 5 frames"):
+        libraries.torchcodec_clip_times(5, 1, 5, 1.5, "error")
+
+
+def test_torchcodec_random_times_lie_in_the_sampling_range():
+    starts = [libraries.torchcodec_random_time(5, 3, 1.5, Draw(seed)) for seed in range(400)]
+    assert 0 <= min(starts) < 0.05
+    assert 1.95 < max(starts) < 2
+    with pytest.raises(SamplingError, match="sampling range"):
+        libraries.torchcodec_random_time(5, 5, 1.5, Draw(0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [("frames=0", "frames=0"), ("frames=5,clips=0", "clips=0"), ("frames=5,stride=0", "stride=0")],
+)
+def test_what_torchcodec_refuses_is_refused(arguments, words):
+    with pytest.raises(SamplingError, match=words):
+        parse_policy(f"dense:{arguments},compat=torchcodec")
+    for start, end in ((5, None), (3, 3), (3, 2)):
+        with pytest.raises(SamplingError, match="sampling range"):
+            libraries.torchcodec_regular_starts(5, 3, 1, 1, start=start, end=end)
+
+
 def test_torchvision():
     assert libraries.torchvision_window_starts(7, 3, 2, 2).tolist() == [0, 2]
     assert [len(libraries.torchvision_window_starts(n, 6, 1)) for n in (5, 10, 15)] == [0, 5, 10]
     assert libraries.torchvision_uniform_clips([5, 5, 5], 3).tolist() == [0, 2, 4, 5, 7, 9, 10, 12, 14]
     assert libraries.torchvision_uniform_clips([2, 5, 5], 3).tolist() == [0, 0, 1, 2, 4, 6, 7, 9, 11]
+    even = libraries.torchvision_uniform_clips([5, 5, 5], 3).tolist()
+    assert libraries.torchvision_distributed(even, 1, 2, 3) == [5, 7, 9, 0, 2, 4]
+    assert libraries.torchvision_distributed(even, 0, 2, 3) == [0, 2, 4, 10, 12, 14]
 
 
 def test_mmaction2():
@@ -178,6 +220,45 @@ def test_mmaction2():
     assert recognition.mmaction2_uniform_test(100, 8).tolist() == [6, 18, 31, 43, 56, 68, 80, 93]
 
 
+def test_mmaction2_options():
+    twice = recognition.mmaction2_test_starts(6, 3, 1, 1, twice=True)
+    assert twice.tolist() == [1, 3, 5, 0, 2, 4]
+    starts = {
+        tuple(recognition.mmaction2_train_starts(10, 3, 1, 1, Draw(d), keep_tail=True).tolist()) for d in range(300)
+    }
+    firsts, seconds, thirds = (set(column) for column in zip(*starts, strict=True))
+    assert (firsts, seconds, thirds) == (
+        {0, 1, 2, 3},
+        {3, 4, 5, 6},
+        {6, 7, 8, 9},
+    )  # parts of 10/3 frames, the tail kept
+    assert recognition.mmaction2_train_starts(3, 2, 4, 1, Draw(0), keep_tail=True).tolist() == [0, 0]
+    assert recognition.mmaction2_dense_starts(100, 4, 64).tolist() == [0, 16, 32, 48]
+    assert recognition.mmaction2_dense_starts(100, 2, 64, positions=3).tolist() == [0, 32, 18, 50, 36, 68]
+    assert recognition.mmaction2_dense_starts(40, 4, 64).tolist() == [0, 16, 32, 8]
+    firsts = {int(recognition.mmaction2_dense_starts(70, 4, 64, Draw(d))[0]) for d in range(200)}
+    assert firsts == set(range(6))  # the last of 7 places is never drawn
+
+
+def test_mmaction2_uniform_frames_of_many_few_and_too_few_frames():
+    drawn = np.array([recognition.mmaction2_uniform_frames(20, 4, Draw(d)) for d in range(300)])
+    assert [set(column) for column in drawn.T.tolist()] == [set(range(i, i + 5)) for i in (0, 5, 10, 15)]
+    subsets = {tuple(recognition.mmaction2_uniform_frames(6, 4, Draw(d)).tolist()) for d in range(300)}
+    assert len(subsets) == 10  # 2 of the 5 gaps before, between and after 4 frames
+    assert all(list(s) == sorted(set(s)) and s[-1] < 6 for s in subsets)
+    short = {tuple(recognition.mmaction2_uniform_frames(3, 4, Draw(d)).tolist()) for d in range(50)}
+    assert short == {(0, 1, 2, 0), (1, 2, 0, 1), (2, 0, 1, 2)}
+
+
+def test_training_draws_of_slowfast_reach_both_ends_of_their_ranges():
+    drawn = np.array([recognition.slowfast_ssv2_train(17, 4, Draw(d)) for d in range(400)])
+    assert [set(column) for column in drawn.T.tolist()] == [set(range(i, i + 5)) for i in (0, 4, 8, 12)]
+    starts = {int(recognition.slowfast_charades(12, 4, 2, 0, 1, Draw(d))[0]) for d in range(200)}
+    assert starts == set(range(6))
+    assert recognition.slowfast_charades(4, 3, 3, 0, 1).tolist() == [0, 3, 3]
+    assert recognition.slowfast_sequence(20, 3, 4, 2).tolist() == [0, 1, 3, 5]
+
+
 def test_slowfast():
     assert recognition.slowfast_ssv2_test(100, 8).tolist() == [6, 18, 31, 43, 56, 68, 80, 93]
     assert recognition.slowfast_span(300, 64, 1, 10) == pytest.approx((23.6, 86.6))
@@ -187,6 +268,20 @@ def test_slowfast():
 
 def test_videomae_window_has_a_stride_of_its_own():
     assert recognition.videomae_clip(300, 16, 4)[:5].tolist() == [0, 4, 8, 12, 17]
+
+
+def test_vjepa2_steps_follow_the_rate_rounded_up():
+    assert recognition.vjepa2_step(29.97, 16, fps=4) == 7
+    assert recognition.vjepa2_step(29.97, 16, duration=4.0) == 7
+    with pytest.raises(SamplingError, match="frame step 0"):
+        recognition.vjepa2_step(25, 16, duration=0.5)
+
+
+def test_vjepa2_clips_may_overlap():
+    """40 frames, 8 at step 4: parts of 20 are too short for 32, so the second clip starts 40 − 32 frames on."""
+    first, second = ([int(f) for f in recognition.videomae_clip(40, 8, 4, c, 2, overlap=True)] for c in (0, 1))
+    assert first == [0, 5, 10, 15, 20, 25, 30, 30]
+    assert second == [f + 8 for f in first]
 
 
 def test_pytorchvideo():
@@ -202,11 +297,26 @@ def test_pytorchvideo():
     assert number(1759, 1, 5, True) == 353
 
 
+def test_pytorchvideo_clips_of_constant_number_and_at_random():
+    starts = libraries.pytorchvideo_constant_clips(Fraction(10), Fraction(2), 5)
+    assert starts == [0, 2, 4, 6, 8]
+    assert libraries.pytorchvideo_constant_clips(Fraction(1), Fraction(2), 3) == [0, 0, 0]
+    drawn = [libraries.pytorchvideo_random_clip(Fraction(10), Fraction(2), Draw(d)) for d in range(300)]
+    assert 0 <= min(drawn) < 0.1
+    assert 7.9 < max(drawn) < 8
+    assert libraries.pytorchvideo_random_clip(Fraction(1), Fraction(2), Draw(3)) == 0
+
+
 def test_qwen():
     assert models.qwen_count(380, 30) == 24
     assert frames(380, "rate:fps=2,compat=qwen")[:6] == [0, 16, 33, 49, 66, 82]
     assert frames(100, "uniform:frames=7,compat=qwen") == [0, 14, 28, 42, 57, 71, 85, 99]
     assert frames(30, "rate:fps=1,compat=qwen") == [0, 10, 19, 29]
+    assert models.qwen_range(300, 30, 1.01, 5.99) == (31, 179)
+    assert models.qwen_range(300, 30, None, 99) == (0, 299)
+    assert models.qwen_frames(149, 4, start=31).tolist() == [31, 80, 130, 179]
+    with pytest.raises(SamplingError, match="start before the end"):
+        models.qwen_range(300, 30, 5, 5)
 
 
 def test_opensora_target_fps():
@@ -243,3 +353,30 @@ def test_random_subset_of_internvideo_when_parts_are_single_frames():
     assert sorted(set(drawn.tolist())) == drawn.tolist()
     assert len(drawn) == 4
     assert models.internvideo_rand(3, 5, Draw(3)).tolist() == [0, 1, 2, 2, 2]
+
+
+def test_energon_single_frames_lie_half_a_frame_inside():
+    assert libraries.energon_uniform_starts(10, 0, 3, frame=0.5).tolist() == [0.25, 5.0, 9.75]
+    assert libraries.energon_uniform_starts(10, 2, 3).tolist() == [0, 4, 8]
+
+
+def test_curator_clips_of_fixed_stride():
+    assert libraries.curator_fixed_stride(25, 10, 10, 2) == [(0, 10), (10, 20), (20, 25)]
+    assert libraries.curator_fixed_stride(21, 10, 10, 2) == [(0, 10), (10, 20)]
+    assert libraries.curator_fixed_stride(10, 4, 3, 4) == [(0, 4), (3, 7), (6, 10)]
+
+
+def test_ranks_get_what_spdl_gives_them():
+    """11 samples on 4 ranks, the last uneven round left out."""
+    taken = [
+        [int(p) for batch in rank_batches(11, 1, rank, 4, drop_last=True) for p in batch.positions] for rank in range(4)
+    ]
+    assert taken == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+def test_targets_are_decoded_from_the_key_frames_of_the_cosmos_plan():
+    """make_decode_plan: keys 0, 100, ... 400, targets 50 and 350: one seek to 0 and one to 300."""
+    n = 500
+    flags = np.where(np.arange(n) % 100, SampleFlag.SHOWN, SampleFlag.SHOWN | SampleFlag.KEY).astype(np.uint8)
+    table = SampleTable(offset=np.arange(n), size=np.ones(n, np.int64), pts=np.arange(n), flags=flags)
+    assert start_rows(table, np.array([50, 350])).tolist() == [0, 300]

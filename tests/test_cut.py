@@ -18,6 +18,7 @@ from vidprep.loaders import cut as cut_module
 from vidprep.loaders import read_frames
 from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
 from vidprep.loaders.cut_reading import FIRST_BYTES, Payloads
+from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.frames import as_video
 from vidprep.loaders.unreferenced import are_unreferenced, is_unreferenced_h264
 from vidprep.records import SampleFlag, SampleTable
@@ -338,3 +339,54 @@ def test_heads_are_the_first_bytes_of_samples_wherever_they_lie(blocks):
     assert [bytes(head) for head in payloads.heads()] == [
         sample[:FIRST_BYTES].ljust(FIRST_BYTES, b"\0") for sample in flat
     ]
+
+
+ENCODERS = {
+    "h264": ("libx264", X264),
+    "hevc": ("libx265", {"x265-params": "log-level=none"}),
+    "vp8": ("libvpx", {"deadline": "realtime", "cpu-used": "8"}),
+    "vp9": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8"}),
+    "av1": ("libsvtav1", {"preset": "12"}),
+    "mpeg4": ("mpeg4", {"bf": "2"}),
+    "mpeg2video": ("mpeg2video", {"bf": "2"}),
+}
+
+
+@pytest.mark.parametrize("codec", ENCODERS)
+def test_a_file_cut_off_since_it_was_probed_fails_by_name_and_the_next_clip_is_right(codec, tmp_path):
+    encoder, options = ENCODERS[codec]
+    path = make_video(tmp_path / "a.mkv", codec=encoder, frames=36, gop=12, options=options)
+    video, engine = as_video(path), CpuEngine()
+    whole = read_frames(path, range(36), engine="cpu")
+    cut_short = tmp_path / "short.mkv"
+    last = int(video.table.frame_rows[30])
+    cut_short.write_bytes(path.read_bytes()[: int(video.table.offset[last] + video.table.size[last]) - 1])
+    with open_source(str(cut_short)) as source:
+        lying = dataclasses.replace(video, uri=str(cut_short), identity=source.identity)
+        with pytest.raises(DecodeError, match=r"is cut off: \d+ of \d+ bytes are there") as error:
+            engine.decode(read_cut(lying, source, np.array([2, 30])))
+        assert (error.value.uri, error.value.frame_index) == (str(cut_short), 30)
+        assert (engine.decode(read_cut(lying, source, np.array([2, 9]))) == whole[[2, 9]]).all()
+    with open_source(str(cut_short)) as source, pytest.raises(StaleIndexError, match="size_bytes"):
+        read_cut(video, source, np.array([2]))
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc", "vp9", "av1", "mpeg4"])
+def test_a_key_sample_of_garbage_is_an_error_and_other_groups_are_right(codec, tmp_path):
+    encoder, options = ENCODERS[codec]
+    path = make_video(tmp_path / "a.mkv", codec=encoder, frames=36, gop=12, options=options)
+    video, engine = as_video(path), CpuEngine()
+    whole = read_frames(path, range(36), engine="cpu")
+    row = int(video.table.key_rows[1])
+    data = bytearray(path.read_bytes())
+    start, size = int(video.table.offset[row]), int(video.table.size[row])
+    data[start : start + size] = np.random.default_rng(1).bytes(size)
+    broken = tmp_path / "broken.mkv"
+    broken.write_bytes(data)
+    frame = int(np.flatnonzero(video.table.frame_rows == row)[0])
+    with open_source(str(broken)) as source:
+        lying = dataclasses.replace(video, uri=str(broken), identity=source.identity)
+        with pytest.raises(DecodeError) as error:
+            engine.decode(read_cut(lying, source, np.array([frame])))
+        assert error.value.uri == str(broken)
+        assert (engine.decode(read_cut(lying, source, np.array([1, 5]))) == whole[[1, 5]]).all()

@@ -13,7 +13,7 @@ import pytest
 from vidprep.errors import DecodeError
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
-from vidprep.loaders.engines.dali import DaliEngine
+from vidprep.loaders.engines.dali import UNCERTAIN, DaliEngine
 from vidprep.loaders.frames import as_video
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.dali, pytest.mark.timeout(120)]
 TOLERANCE = 2
 
 
-def encode(path: Path, codec: str, *, num_frames=40, size=(96, 64), gop=10, matrix=None, full=False):
+def encode(path: Path, codec: str, *, num_frames=40, size=(96, 64), gop=10, matrix=None, full=False, picture=None):
     """A moving, coloured picture."""
     width, height = size
     with av.open(str(path), "w") as container:
@@ -39,7 +39,7 @@ def encode(path: Path, codec: str, *, num_frames=40, size=(96, 64), gop=10, matr
             stream.codec_context.colorspace = matrix
             stream.codec_context.color_range = 2 if full else 1
         for n in range(num_frames):
-            stream_frame = av.VideoFrame.from_ndarray(_picture(n, width, height), format="rgb24")
+            stream_frame = av.VideoFrame.from_ndarray((picture or _picture)(n, width, height), format="rgb24")
             frame = stream_frame.reformat(
                 format=stream.pix_fmt, dst_colorspace=matrix or 5, dst_color_range=2 if full else 1
             )
@@ -74,6 +74,59 @@ def test_frames_are_those_of_the_cpu_engine(engine, tmp_path, codec, suffix, fra
     path = encode(tmp_path / f"a.{suffix}", codec)
     mine, theirs = both(engine, path, list(frames))
     assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
+
+
+def saturated(n, width, height):
+    """Blocks of the purest colours, and waves that go far beyond what RGB can hold, with noise."""
+    noise = np.random.default_rng(n)
+    y, x = np.mgrid[0:height, 0:width]
+    waves = np.stack([np.sin(x / 9 + n), np.sin(y / 7 + n), np.sin((x + y) / 11)], -1)
+    picture = 128 + 150 * waves + noise.normal(0, 15, (height, width, 3))
+    blocks = noise.choice([0, 255], (-(-height // 8), -(-width // 8), 3)).repeat(8, 0).repeat(8, 1)
+    picture[: height // 2] = blocks[: height // 2, :width]
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("codec", ["libvpx", "libvpx-vp9"])
+@pytest.mark.parametrize("matrix", [1, 5])
+def test_noisy_saturated_colours_are_right_or_decoded_elsewhere_and_counted(tmp_path, codec, matrix):
+    path = encode(tmp_path / "a.webm", codec, matrix=matrix, num_frames=6, picture=saturated)
+    engine = DaliEngine("cpu")
+    mine, theirs = both(engine, path, range(6))
+    assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
+    assert engine.num_fallbacks == sum(engine.fallbacks.values())
+
+
+def test_noisy_clips_of_legal_colours_need_not_all_another_decoder(tmp_path):
+    engine = DaliEngine("cpu")
+    path = encode(tmp_path / "a.webm", "libvpx-vp9", num_frames=8, picture=lambda n, w, h: saturated(n, w, h) // 2 + 64)
+    for frame in range(8):
+        mine, theirs = both(engine, path, [frame])
+        assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
+    assert engine.num_fallbacks < 8
+
+
+def test_black_and_white_of_limited_range_need_no_other_decoder(tmp_path):
+    def picture(n, width, height):
+        return (
+            np.where(np.arange(width) < width // 2, 0, 255)[None, :, None]
+            .repeat(height, 0)
+            .repeat(3, 2)
+            .astype(np.uint8)
+        )
+
+    engine = DaliEngine("cpu")
+    mine, theirs = both(engine, encode(tmp_path / "a.webm", "libvpx-vp9", num_frames=4, picture=picture), range(4))
+    assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
+    assert engine.num_fallbacks == 0
+
+
+def test_full_range_pictures_that_reach_its_ends_are_decoded_elsewhere_and_counted(tmp_path):
+    path = encode(tmp_path / "a.mkv", "mjpeg", num_frames=4, picture=saturated)
+    engine = DaliEngine("cpu")
+    mine, theirs = both(engine, path, range(4))
+    assert np.array_equal(mine, theirs)
+    assert engine.fallbacks == {UNCERTAIN: 1}
 
 
 @pytest.mark.parametrize("matrix", [1, 5, 9])

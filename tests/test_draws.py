@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidprep.samplers.draws import MASK, Draw, ManyDraws, high_product, key_table, state_of, states_of, word
+from vidprep.samplers.draws import FEW, MASK, Draw, ManyDraws, high_product, key_table, state_of, states_of, word
 
 WORDS = st.integers(0, MASK)
 
@@ -52,3 +52,20 @@ def test_numbers_below_a_bound_are_even() -> None:
     drawn = ManyDraws(states_of(key_table(np.arange(60_000)[:, None]), np.zeros(60_000, np.int64))[:, None])
     counts = np.bincount(drawn.below(np.full((60_000, 1), 6))[:, 0], minlength=6)
     assert ((counts - 10_000) ** 2 / 10_000).sum() < 20.5  # chi-square, 5 degrees of freedom: once in a thousand
+
+
+@given(st.tuples(st.integers(), st.integers(), st.integers()), st.integers(1, FEW), st.integers(0, 1 << 40))
+def test_a_number_of_each_part_is_drawn_as_one_by_one(key: tuple[int, int, int], count: int, bound: int) -> None:
+    draw = Draw.of(key, 4)
+    assert draw.state == state_of((*key, 4))
+    bounds = [i * bound // count for i in range(count + 1)]
+    expected = [a + draw.below(max(b - a, 1), lane) for lane, (a, b) in enumerate(pairwise(bounds), 1)]
+    assert draw.in_parts(bound, count) == expected
+
+
+def test_a_number_that_would_be_too_likely_is_drawn_again_in_parts_too() -> None:
+    bound = 3 * ((1 << 63) + 1)  # every second draw is refused
+    for seed in range(40):
+        draw = Draw(state_of((seed,)))
+        expected = [lane * (bound // 3) + draw.below(bound // 3, lane + 1) for lane in range(3)]
+        assert draw.in_parts(bound, 3) == expected

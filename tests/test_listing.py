@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import tarfile
+import tracemalloc
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from pyarrow import parquet
 
 from vidprep.errors import SourceError
 from vidprep.sources.listing import Rules, list_items
+from vidprep.sources.lists import read_list
 
 
 def _make(folder: Path, *names: str) -> None:
@@ -133,6 +136,62 @@ def test_a_named_column_is_used_and_a_missing_one_is_an_error(tmp_path: Path) ->
         _paths(f"@{path}")
 
 
+@pytest.mark.parametrize("kind", ["txt", "csv", "parquet"])
+def test_blank_entries_are_passed_over_and_nothing_else(tmp_path: Path, kind: str) -> None:
+    _make(tmp_path, "#1.mp4", " a.mp4")
+    entries = ["", str(tmp_path / "#1.mp4"), "   ", "\t", str(tmp_path / " a.mp4"), " "]
+    path = tmp_path / f"list.{kind}"
+    if kind == "parquet":
+        parquet.write_table(pa.table({"path": [*entries, None]}), path)
+    else:
+        path.write_text("\n".join([*(["path"] if kind == "csv" else []), *entries, "\r\n \r\n"]))
+    assert _below(tmp_path, f"@{path}") == ["#1.mp4", " a.mp4"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    _make(tmp_path, "a.mp4")
+    (tmp_path / "list.txt").write_text(f"{tmp_path}/a.mp4\n", encoding="utf-8-sig")
+    assert _below(tmp_path, f"@{tmp_path}/list.txt") == ["a.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("x.parquet", b"PAR1 and nothing", "cannot be read"),
+        ("x.csv", b"path\n" + b'"' + b"a" * 200_000, "cannot be read"),
+        ("x.csv", b"", "no column"),
+        ("x.txt", b"a" * (3 << 20), "an entry of more than 1 MiB"),
+    ],
+)
+def test_a_list_that_is_none_says_so(tmp_path: Path, name: str, data: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(SourceError, match=says) as caught:
+        _paths(f"@{tmp_path / name}")
+    assert caught.value.uri == str(tmp_path / name)
+
+
+def test_a_column_of_numbers_is_no_list(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"path": [1, 2]}), tmp_path / "x.parquet")
+    with pytest.raises(SourceError, match="column path holds int64"):
+        _paths(f"@{tmp_path}/x.parquet")
+
+
+@pytest.mark.parametrize("kind", ["txt", "csv", "parquet"])
+def test_lists_are_read_as_they_are_asked_for(tmp_path: Path, kind: str) -> None:
+    """A hundred thousand entries: taking ten costs no more memory than a piece of the list."""
+    entries, path = [f"/nowhere/{n:090d}.mp4" for n in range(100_000)], tmp_path / f"list.{kind}"
+    if kind == "parquet":
+        parquet.write_table(pa.table({"path": entries}), path, row_group_size=10_000)
+    else:
+        path.write_text("\n".join((["path"] if kind == "csv" else []) + entries))
+    tracemalloc.start()
+    found = list(islice(read_list(str(path)), 10))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == entries[:10]
+    assert peak < 8 << 20
+
+
 def test_nul_separated_names_on_stdin_may_hold_newlines(tmp_path: Path) -> None:
     _make(tmp_path, "new\nline.mp4")
     code = (
@@ -151,6 +210,34 @@ def test_tars_in_folders_give_their_members(tmp_path: Path) -> None:
     found = _below(tmp_path)
     assert found == ["shard.tar::k/a.mp4", "shard.tar::k/b.c.mp4", "x/a.mp4", "x/b.c.mp4"]
     assert _below(tmp_path, rules=Rules(("*.json",))) == ["shard.tar::k/a.json", "x/a.json"]
+
+
+def test_a_damaged_tar_costs_a_row_of_its_own_beside_its_members(tmp_path: Path) -> None:
+    _make(tmp_path, "x/a.mp4", "x/b.mp4")
+    for name in ("cut.tar", "header.tar", "garbage.tar"):
+        with tarfile.open(tmp_path / name, "w", format=tarfile.USTAR_FORMAT) as tar:
+            tar.add(tmp_path / "x" / "a.mp4", "a.mp4")
+            tar.add(tmp_path / "x" / "b.mp4", "b.mp4")
+    for name, size in [("cut.tar", 1536), ("header.tar", 1300), ("garbage.tar", 0)]:
+        os.truncate(tmp_path / name, size)
+    items = list(list_items([str(tmp_path / name) for name in ("cut.tar", "header.tar", "garbage.tar")]))
+    assert [(os.path.relpath(item.path, tmp_path), item.error and str(item.error.reason)) for item in items] == [
+        ("cut.tar::a.mp4", None),
+        ("cut.tar::b.mp4", "truncated"),
+        ("header.tar::a.mp4", None),
+        ("header.tar", "truncated"),
+        ("garbage.tar", "empty"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["x.tar.gz", "x.tgz", "x.tar.zst", "x.tar.xz"])
+def test_a_compressed_archive_is_refused_by_name(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    _make(tmp_path, name, "a.mp4")
+    (item,) = list_items([str(tmp_path / name)])
+    assert item.error is not None
+    assert (item.error.reason, "decompress" in item.error.message) == ("unsupported_container", True)
+    assert _below(tmp_path) == ["a.mp4"]
+    assert f"{name}': a compressed archive" in caplog.text
 
 
 def test_a_folder_that_cannot_be_read_costs_one_row(tmp_path: Path) -> None:

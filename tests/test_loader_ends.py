@@ -283,13 +283,33 @@ def test_closing_waits_for_the_clips_in_work_only_not_for_their_batch(plan):
     consumer.start()
     closing = threading.Thread(target=loader.close)
     closing.start()
-    while not loader._closed or not loader._running._stop.is_set():
+    pool = loader._clips._pool
+    while not pool._shutdown:
         closing.join(0.01)
+    with pool._shutdown_lock:  # what has not begun is cancelled by now
+        pass
     engine.gate.set()
     closing.join()
     consumer.join()
     assert engine.begun <= 2
     assert "closed" in failed[0]
+
+
+class ClosableEngine(CpuEngine):
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_an_engine_that_was_given_is_left_to_its_owner(plan):
+    engine = ClosableEngine()
+    with loader_of(plan, engine=engine) as one, loader_of(plan, engine=engine) as other:
+        list(one)
+        one.close()
+        assert not engine.is_closed
+        assert len(list(other)) == 8
+    assert not engine.is_closed
 
 
 def too_large_a_crop(clips):

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 from concurrent.futures import ThreadPoolExecutor
 
+import av
 import numpy as np
 import pytest
 from clip_videos import small_plan
@@ -58,6 +59,30 @@ def test_frames_are_those_of_the_cpu_engine(engine, cases, name, frames):
 @pytest.mark.parametrize("name", ["h264_10bit.mp4", "mkv_lacing_ebml.mkv", "odd_size.webm"])
 def test_what_nvdec_cannot_do_comes_out_right_all_the_same(engine, cases, name):
     assert difference(engine, cut_of(cases / "files" / name, None)) <= TOLERANCE
+
+
+@pytest.mark.gpu
+def test_ten_bits_keep_their_levels_by_choice(tmp_path):
+    from vidprep.loaders.engines.nvdec import NvdecEngine
+
+    path = tmp_path / "ten_bits.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx265", rate=25, options={"x265-params": "log-level=none:keyint=8"})
+        stream.width, stream.height, stream.pix_fmt = 256, 144, "yuv420p10le"
+        for n in range(12):
+            ramp = np.linspace(0, 65535, 256 * 144 * 3).astype(np.uint16).reshape(144, 256, 3)
+            frame = av.VideoFrame.from_ndarray(np.roll(ramp, 9 * n, 1), format="rgb48le")
+            container.mux(stream.encode(frame.reformat(format="yuv420p10le")))
+        container.mux(stream.encode())
+    cut = cut_of(path, [0, 5, 11])
+    engine = NvdecEngine("cuda:0", num_decoders=1, dtype="uint16")
+    got = engine.decode(cut).cpu().numpy()
+    assert engine.num_fallbacks == 0
+    engine.close()
+    want = CpuEngine(dtype="uint16").decode(cut)
+    assert got.dtype == want.dtype == np.uint16
+    assert np.abs(got.astype(int) - want).max() <= TOLERANCE * 257
+    assert len(np.unique(got)) > 256
 
 
 @pytest.mark.gpu

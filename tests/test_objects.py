@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,10 @@ from tests.object_store import BUCKET, ObjectStore, serving
 from vidprep.errors import Reason, SourceError, StaleIndexError
 from vidprep.indexes import build_index, open_index, probe
 from vidprep.indexes.state import part_paths
+from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.cut import open_indexed, read_cut
+from vidprep.loaders.engines.cpu import CpuEngine
+from vidprep.samplers import Plan, RandomClip
 from vidprep.sources import open_source
 from vidprep.sources.listing import Rules, list_items
 from vidprep.sources.store_arrow import ArrowStore
@@ -204,6 +209,21 @@ def test_members_of_tars_in_a_store_are_read_in_place(
     ]
 
 
+def test_an_unfinished_tar_in_a_store_gives_its_members_and_is_mended_by_update(
+    s3: ObjectStore, tmp_path: Path, files: Path
+) -> None:
+    whole = (files / "wds_dotted_keys.tar").read_bytes()
+    s3.put("shards/x.tar", whole[:5300])  # inside the header of the third file
+    source, index = f"s3://{BUCKET}/shards", tmp_path / "index"
+    summary = build_index([source], index, workers=0)
+    assert (summary.ok, dict(summary.reasons)) == (2, {"truncated": 1})
+    assert build_index([source], index, workers=0, update=True).skipped == 3
+    s3.put("shards/x.tar", whole)
+    summary = build_index([source], index, workers=0, update=True)
+    assert (summary.added, summary.updated, summary.vanished) == (1, 2, 1)
+    assert sorted(str(row["error_reason"]) for row in rows_of(index)) == ["None", "None", "None", "vanished"]
+
+
 def test_a_list_of_objects_is_looked_up_side_by_side(s3: ObjectStore, tmp_path: Path, files: Path) -> None:
     uris = [s3.put_file(f"set/{number}.mp4", files / "one_frame.mp4") for number in range(20)]
     (tmp_path / "list.txt").write_text("\n".join([*uris, f"s3://{BUCKET}/set/none.mp4"]))
@@ -262,6 +282,72 @@ def test_an_object_that_changed_is_an_error_that_names_it(s3: ObjectStore, files
         read_cut(video, source, np.array([3]))
     with open_source(uri, video.identity) as source, pytest.raises(SourceError, match="stale"):
         source.read_at(0, 10)
+
+
+# ---- the loader
+
+
+def clips_of(index: Path, **options: Any) -> list[tuple[int, bytes | None, list[str]]]:
+    """(video, pixels, reasons of failures) of an epoch's clips in order."""
+    plan = Plan(open_index(index), RandomClip(frames=4, stride=2), seed=3, clips_per_video=2)
+    engine = CpuEngine()
+    source = ClipSource(plan, engine, options.pop("on_error", "replace"))
+    with closing(engine):
+        return [
+            (clip.video, None if clip.is_missing else clip.frames.tobytes(), [str(f.reason) for f in clip.failures])
+            for clip in source.ahead([Place(0, n) for n in range(len(plan))], threads=2, depth=4)
+        ]
+
+
+@pytest.fixture
+def twin_indexes(s3: ObjectStore, files: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The same eight videos as objects and as local files."""
+    (tmp_path / "set").mkdir()
+    for number in range(8):
+        shutil.copyfile(files / "clip_window.mp4", tmp_path / "set" / f"{number}.mp4")
+        s3.put_file(f"set/{number}.mp4", files / "clip_window.mp4")
+    build_index([f"s3://{BUCKET}/set"], tmp_path / "far", workers=0)
+    build_index([tmp_path / "set"], tmp_path / "near", workers=0)
+    return tmp_path / "far", tmp_path / "near"
+
+
+def test_clips_of_objects_are_those_of_files_and_fetched_ahead(
+    s3: ObjectStore, twin_indexes: tuple[Path, Path]
+) -> None:
+    far, near = twin_indexes
+    s3.middleware.forget()
+    s3.middleware.delay_seconds = 0.1
+    assert clips_of(far) == clips_of(near)
+    assert s3.middleware.most_at_once > 4
+    assert set(s3.middleware.methods()) == {"GET"}
+
+
+def test_objects_that_vanish_or_change_are_replaced_as_files_are(
+    s3: ObjectStore, twin_indexes: tuple[Path, Path]
+) -> None:
+    far, near = twin_indexes
+    s3.client.delete_object(Bucket=BUCKET, Key="set/2.mp4")
+    (near.parent / "set" / "2.mp4").unlink()
+    s3.put("set/5.mp4", b"another")
+    (near.parent / "set" / "5.mp4").write_bytes(b"another")
+    clips = clips_of(far)
+    assert clips == clips_of(near)
+    assert {reason for _, _, reasons in clips for reason in reasons} == {"vanished", "stale"}
+    skipped = clips_of(far, on_error="skip")
+    assert skipped == clips_of(near, on_error="skip")
+    assert sum(pixels is None for _, pixels, _ in skipped) == 4
+
+
+def test_an_error_of_a_fetch_comes_where_its_clip_was_due(s3: ObjectStore, twin_indexes: tuple[Path, Path]) -> None:
+    far, _ = twin_indexes
+    s3.client.delete_object(Bucket=BUCKET, Key="set/2.mp4")
+    plan = Plan(open_index(far), RandomClip(frames=4, stride=2), seed=3, clips_per_video=2)
+    due = next(n for n in range(len(plan)) if plan.clip(0, n).uri.endswith("2.mp4"))
+    with closing(CpuEngine()) as engine:
+        clips = ClipSource(plan, engine, "raise").ahead([Place(0, n) for n in range(len(plan))], threads=2, depth=4)
+        assert [next(clips).position for _ in range(due)] == list(range(due))
+        with pytest.raises(SourceError, match="no longer there"):
+            next(clips)
 
 
 # ---- an index that lives in the store

@@ -6,11 +6,12 @@ import json
 import random
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from clips_made import X264, make_video
 from drawn import drawn_number
-from sequential import rgb, sequential_frames
+from sequential import FLAGS, rgb, sequential_frames
 
 from vidprep.errors import DecodeError, MediaError, Reason, SourceError, StaleIndexError
 from vidprep.loaders import read_frames
@@ -191,3 +192,44 @@ def test_a_frame_number_of_any_size_is_an_error(frame):
 def test_what_is_no_integer_is_never_cut_to_one(frames):
     with pytest.raises(TypeError):
         read_frames(CASES / "files" / "one_frame.mp4", frames, engine="cpu")
+
+
+def test_uint16_is_swscales_rgb48_and_holds_levels_between_those_of_eight_bits(cases):
+    path = cases / "files" / "h264_10bit.mp4"
+    pictures = read_frames(path, [0, 7], engine="cpu", dtype="uint16")
+    assert pictures.dtype == np.uint16
+    with av.open(str(path)) as container:
+        frames = list(container.decode(video=0))
+    for picture, frame in zip(pictures, (frames[0], frames[7]), strict=True):
+        want = frame.reformat(format="rgb48le", interpolation=FLAGS).to_ndarray()
+        assert np.abs(picture.astype(int) - want).max() <= 2 * 257
+    assert (pictures % 257 != 0).any()
+
+
+def test_uint16_may_be_resized_and_is_of_the_cpu_engine_alone(made):
+    pictures = read_frames(made, [0, 5], size=(32, 48), dtype="uint16")
+    assert (pictures.shape, pictures.dtype) == ((2, 32, 48, 3), np.uint16)
+    # two levels before, by rounding to eight bits, and the filter overshoots
+    assert np.abs(pictures / 257 - read_frames(made, [0, 5], size=(32, 48))).max() <= 3
+    with pytest.raises(ValueError, match="gives uint8; take engine cpu"):
+        read_frames(made, [0], engine="dali", dtype="uint16")
+
+
+@pytest.mark.dali
+def test_size_means_the_same_with_every_engine(cases):
+    path = cases / "files" / "vp9_altref.webm"
+    mine, theirs = (read_frames(path, [0, 9], engine=engine, size=(50, 70)) for engine in ("cpu", "dali"))
+    assert mine.shape == theirs.shape == (2, 50, 70, 3)
+    assert np.abs(mine.astype(int) - theirs).max() <= 2
+
+
+@pytest.mark.dali
+def test_a_size_mends_a_size_change_with_every_engine(cases):
+    path = cases / "files" / "res_change.ts"
+    mine, theirs = (read_frames(path, [0, 20], engine=engine, size=(144, 160)) for engine in ("cpu", "dali"))
+    assert np.array_equal(mine, theirs)
+
+
+def test_size_is_that_of_the_turned_picture(cases):
+    path = cases / "files" / "rotate90.mp4"
+    assert read_frames(path, [3], rotate=True, size=(80, 72)).shape == (1, 80, 72, 3)

@@ -67,3 +67,17 @@ def test_a_regular_timeline_has_one_tick_a_frame(fps: float | str, step: Fractio
     assert timeline.time_base == step
     assert timeline.pts.tolist() == [0, 1, 2, 3]
     assert timeline.end_pts == 4
+
+
+@pytest.mark.parametrize(
+    ("pts", "step", "is_rising"),
+    [
+        ([], 0, True), ([5], 0, True), ([5, 8], 3, True), ([-9, -5, -1], 4, True), ([0, 1, 3], 0, True), ([2, 2], 0, True),
+        ([0, 3, 3, 9], 0, True), ([3, 2, 1], 0, False), ([0, 4, 2, 6], 0, False), ([-(2**63), 0, 2**63 - 1], 0, True),
+    ],
+)  # fmt: skip
+def test_a_timeline_knows_whether_its_frames_are_evenly_apart_and_in_order(
+    pts: list[int], step: int, is_rising: bool
+) -> None:
+    timeline = Timeline(pts=np.array(pts, np.int64), time_base=Fraction(1, 30))
+    assert (timeline.step_ticks, timeline.is_rising) == (step, is_rising)

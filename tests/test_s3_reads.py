@@ -140,6 +140,17 @@ def test_a_store_that_is_busy_or_breaks_off_is_asked_again(s3: ObjectStore, boto
     assert botocore_gets
 
 
+def test_a_store_that_ignores_ranges_is_an_error_and_no_other_bytes(s3: ObjectStore) -> None:
+    s3.put("a", b"0123456789")
+    store = store_of("s3")
+    for _ in range(2):  # by botocore, and straight
+        s3.middleware.ignores_ranges = True
+        with pytest.raises(SourceError, match="other bytes than the range"):
+            store.get(f"{BUCKET}/a", 3, 2, None)
+        s3.middleware.ignores_ranges = False
+        assert store.get(f"{BUCKET}/a", 3, 2, None) == b"34"
+
+
 def test_a_proxy_is_left_to_botocore(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put("a", b"0123456789")
     store = S3Store()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import av
 import numpy as np
 import pytest
+from drawn import draw_number
 from isobmff_files import Movie, box, visual_entry
-from numbered_movies import ONE, STEP, coded, frame_ticks, movie, numbers
+from numbered_movies import ONE, STEP, coded, frame_ticks, movie, numbers, options
 
 from vidprep.errors import DecodeError
 from vidprep.indexes import build_index, open_index, probe
@@ -151,6 +155,13 @@ def test_a_set_up_that_changes_with_every_sample_is_cut_off(tmp_path: Path) -> N
     assert any("changes too often" in finding.message for finding in video.parsed.warnings)
 
 
+def test_a_description_that_does_not_exist_is_the_first(tmp_path: Path) -> None:
+    """As found by fuzzing: number 9 of two."""
+    first, second = coded("libx264", frames=24), coded("libx264", frames=16, first=100, **OTHER["libx264"])
+    path = written(tmp_path, movie(first, second, stsc=[(1, 12, 9), (2, 12, 1), (3, 16, 2)]))
+    assert numbers(path, [0, 13, 24, 39]) == [0, 13, 100, 115]
+
+
 def test_lost_samples_are_followed_by_a_fresh_start(tmp_path: Path) -> None:
     """Samples 14 and 15 are said to lie behind the end of the file."""
     made = movie(coded("libx264", open_gop="1"), stsc=[(1, 13, 1), (2, 2, 1), (3, 22, 1)])
@@ -176,3 +187,25 @@ def test_nothing_is_decoded_from_a_predicted_picture(encoder: str, tmp_path: Pat
     assert not video.keys_verified
     with open_source(video.uri) as source, pytest.raises(DecodeError):
         CpuEngine().decode(read_cut(video, source, np.array([0])))
+
+
+@pytest.mark.parametrize("encoder", ["libx264", "libx265"])
+def test_single_frames_of_a_joined_recording_with_open_gops(encoder: str, tmp_path: Path) -> None:
+    """The clock starts again at the join; leading pictures are told by the order of the frames."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="mpegts") as container:
+        stream = container.add_stream(encoder, rate=25)
+        stream.width, stream.height, stream.pix_fmt = 160, 144, "yuv420p"
+        stream.codec_context.thread_count, stream.codec_context.options = 1, options(encoder, open_gop="1")
+        for index in range(37):
+            picture = av.VideoFrame.from_ndarray(draw_number(index), format="rgb24").reformat(format="yuv420p")
+            picture.pts, picture.time_base = index, Fraction(1, 25)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    path = tmp_path / "a.ts"
+    path.write_bytes(file.getvalue() * 2)
+    video = probe(str(path))
+    assert video.table.order is not None
+    want = [*range(37), *range(37)]
+    assert [numbers(path, [place])[0] for place in range(74)] == want
+    assert numbers(path, list(range(73, -1, -3))) == want[::-3]

@@ -73,7 +73,14 @@ def parse_frames(text: str) -> slice | list[int]:
     "--size",
     callback=_size_option,
     metavar="HxW",
-    help="Resize to HxW, before any --rotate; needed where the size changes in mid-stream.",
+    help="Resize to HxW, counted after any --rotate; needed where the size changes in mid-stream.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["uint8", "uint16"]),
+    default="uint8",
+    show_default=True,
+    help="uint16 keeps what videos of more than 8 bits have (engines cpu, nvdec): 0 to 65535, whatever their bit depth.",
 )
 @click.option(
     "--colour-default",
@@ -88,11 +95,12 @@ def command(
     engine: str,
     rotate: bool,
     size: tuple[int, int] | None,
+    dtype: str,
     colour_default: str | None,
     output: str,
     as_json: bool,
 ) -> None:
-    """Decode exactly the named frames of FILE to an array: (F, H, W, 3) uint8 RGB.
+    """Decode exactly the named frames of FILE to an array: (F, H, W, 3) RGB.
 
     A frame that is written is that frame; if one cannot be had, nothing is written, the reason is printed, and the
     exit code is 1 (2 if there is no such file).
@@ -100,7 +108,14 @@ def command(
     began = time.perf_counter()
     try:
         shape = decode_to(
-            Path(output), file, frames, engine=engine, rotate=rotate, size=size, colour_default=colour_default
+            Path(output),
+            file,
+            frames,
+            engine=engine,
+            rotate=rotate,
+            size=size,
+            dtype=dtype,
+            colour_default=colour_default,
         )
     except VidprepError as error:
         said = json.dumps({"path": file, "error": describe(error)}) if as_json else shown(str(error))
@@ -112,7 +127,7 @@ def command(
         raise click.FileError(output, hint=error.strerror or str(error)) from error
     seconds = time.perf_counter() - began
     done = {"path": file, "output": output, "shape": list(shape), "seconds": round(seconds, 3), "error": None}
-    click.echo(json.dumps(done) if as_json else f"{output}: {'x'.join(map(str, shape))} uint8")
+    click.echo(json.dumps(done) if as_json else f"{output}: {'x'.join(map(str, shape))} {dtype}")
 
 
 def describe(error: VidprepError) -> dict[str, Any]:
@@ -133,24 +148,26 @@ def decode_to(
     engine: str = "auto",
     rotate: bool = False,
     size: tuple[int, int] | None = None,
+    dtype: str = "uint8",
     colour_default: str | None = None,
 ) -> tuple[int, ...]:
     """Decode into `output` frame by frame; it appears whole or not at all. Returns the shape."""
-    from vidprep.loaders.frames import as_video, frame_indices, iter_frames, make_engine, rotated
+    from vidprep.loaders.frames import as_video, frame_indices, iter_frames, make_engine, rotated, unturned
 
     video = as_video(file)
     _warn_untagged(video, colour_default)
     every = np.arange(video.table.num_frames)
     indices = every[frames] if isinstance(frames, slice) else frame_indices(frames, video)
     distinct, place = np.unique(indices, return_inverse=True)
-    height, width = size or (video.info.height, video.info.width)
     turn = video.info.rotation if rotate else 0
+    size = unturned(size, turn)
+    height, width = size or (video.info.height, video.info.width)
     shape = (len(indices), width, height, 3) if turn in (90, 270) else (len(indices), height, width, 3)
     order = np.argsort(place, kind="stable")
     first = np.searchsorted(place[order], np.arange(len(distinct) + 1))
     with (
-        make_engine(engine, size=size, colour_default=colour_default) as decoder,
-        _written_aside(output, shape) as array,
+        make_engine(engine, size=size, dtype=dtype, colour_default=colour_default) as decoder,
+        _written_aside(output, shape, dtype) as array,
         _progress(len(distinct)) as bar,
     ):
         for number, (_, picture) in enumerate(iter_frames(video, distinct, engine=decoder)):
@@ -160,25 +177,25 @@ def decode_to(
 
 
 @contextmanager
-def _written_aside(output: Path, shape: tuple[int, ...]) -> Iterator[npt.NDArray[np.uint8]]:
+def _written_aside(output: Path, shape: tuple[int, ...], dtype: str) -> Iterator[npt.NDArray[Any]]:
     """A memory-mapped .npy under another name, renamed when it is whole, removed when it is not."""
     from uuid import uuid4
 
     aside = output.with_name(f"{output.name}.{uuid4().hex[:8]}.part")
     try:
-        yield _mapped(aside, shape)
+        yield _mapped(aside, shape, dtype)
         aside.replace(output)
     finally:
         with suppress(FileNotFoundError):
             aside.unlink()
 
 
-def _mapped(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+def _mapped(path: Path, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     if 0 in shape:  # an empty file cannot be mapped
         with path.open("wb") as file:
-            np.save(file, np.zeros(shape, np.uint8))
-        return np.zeros(shape, np.uint8)
-    array: npt.NDArray[np.uint8] = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+            np.save(file, np.zeros(shape, dtype))
+        return np.zeros(shape, dtype)
+    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     return array
 
 

@@ -75,7 +75,8 @@ def command(
       a folder       all below it: names with a video extension or without any extension
                      (or what --pattern names); hidden names and ._ leftovers are passed over;
                      links are followed, a folder is entered once
-      SHARD.tar      its members, in place, by the same rule as a folder
+      SHARD.tar      its members, in place, by the same rule as a folder; a member that is cut off and
+                     a damaged archive are rows with an error, compressed archives are refused
       @LIST or -     a txt (one a line, or NUL-separated), csv or parquet list, or stdin
       s3://..., gs://...
 
@@ -93,7 +94,7 @@ def command(
     """
     from vidprep.indexes import build_index
 
-    check_sources(sources)
+    check_sources(sources, column)
     try:
         with Progress("index", "videos") as progress:
             summary = build_index(
@@ -108,10 +109,18 @@ def command(
         sys.exit(1)
 
 
-def check_sources(sources: tuple[str, ...]) -> None:
-    """Exit 2 before any work if a source that can be looked up at once is missing."""
+def check_sources(sources: tuple[str, ...], column: str | None = None) -> None:
+    """Exit 2 before any work if a source that can be looked up at once is missing, or a list has no such column."""
+    from vidprep.sources.lists import check_list
+
     for source in sources:
-        path = source.removeprefix("@").partition(".tar::")[0]
+        if source.startswith("@"):
+            try:
+                check_list(source[1:], column)
+            except VidprepError as error:
+                raise click.UsageError(str(error)) from error
+            continue
+        path = source.partition(".tar::")[0]
         if source != "-" and "://" not in source and not os.path.lexists(path) and not os.path.lexists(path + ".tar"):
             raise click.UsageError(f"no such file or folder: {source}")
 

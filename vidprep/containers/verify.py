@@ -149,7 +149,7 @@ def _facts_of_ranges(info: StreamInfo, table: SampleTable, read_at: ReadAt) -> l
     if _overlaps_too_much(table, limit):
         return facts
     left = MAX_WHOLE_BYTES
-    for row, head in _read_heads(table, read_at, limit):
+    for row, head in _read_heads(table, read_at, limit, info.nal_length_size):
         size = int(table.size[row])
         found = sample_facts(info, head, complete=size <= limit)
         if limit < size <= left and (found.key is None or found.shown is None):
@@ -165,9 +165,10 @@ def _overlaps_too_much(table: SampleTable, limit: int) -> bool:
     return int(np.minimum(table.size, limit).sum()) > MAX_OVERLAP * span + MAX_READ_BYTES
 
 
-def _read_heads(table: SampleTable, read_at: ReadAt, limit: int) -> Iterator[tuple[int, bytes]]:
-    """(row, first bytes) of every sample, in file order."""
+def _read_heads(table: SampleTable, read_at: ReadAt, limit: int, least: int) -> Iterator[tuple[int, bytes]]:
+    """(row, first bytes) of every sample of more than `least` bytes, in file order."""
     order = np.argsort(table.offset, kind="stable")
+    order = order[table.size[order] > least]
     starts = table.offset[order]
     ends = starts + np.minimum(table.size[order], limit)
     first = 0

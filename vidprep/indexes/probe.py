@@ -14,6 +14,7 @@ from vidprep.indexes.rows import Row, error_row, video_row
 from vidprep.records import Video
 from vidprep.sources import open_source
 from vidprep.sources.local import local_identity
+from vidprep.sources.tar import archive_error
 
 if TYPE_CHECKING:
     from vidprep.records import Identity, SampleTable
@@ -49,7 +50,7 @@ def probe(
         with open_source(uri, identity) as opened:
             return _probe_source(uri, opened, verify_keys=verify_keys, checksums=checksums)
     except MediaError as error:
-        raise error.with_uri(uri) from error.__cause__
+        raise (archive_error(uri) or error).with_uri(uri) from error.__cause__
     except MemoryError as error:
         raise LimitError("memory ran out while it was read", reason=Reason.OUT_OF_MEMORY, uri=uri) from error
 

@@ -13,6 +13,7 @@ from vidprep.indexes.worker import vanished
 from vidprep.records import Identity
 from vidprep.sources.listing import Item
 from vidprep.sources.open import MEMBER_MARK, is_remote, open_source
+from vidprep.sources.tar import directory_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,7 +119,13 @@ def _state_of(item: Item) -> int:
 
 
 def exists(uri: str) -> bool:
-    """Whether there is anything under a uri; a store that does not answer has it still."""
+    """Whether there is anything under a uri; a store that does not answer has it still.
+
+    An archive itself has a row only while it is damaged.
+    """
+    if uri.endswith(".tar"):
+        error = directory_of(uri).error
+        return error is not None and error.reason != Reason.NOT_FOUND
     if not is_remote(uri) and (os.path.lexists(uri) or MEMBER_MARK not in uri):
         return os.path.lexists(uri)
     try:

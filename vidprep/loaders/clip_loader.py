@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vidprep.loaders import ranks, requirements
 from vidprep.loaders.batches import ClipBatch, LoadedClip, assemble, pixels
-from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.clip_source import FETCHES_IN_FLIGHT, ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, converted, to_device
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from vidprep.loaders.pipeline import Transform
     from vidprep.samplers.ranks import RankBatch
 
-    Place = tuple[int, int, bool]  # epoch, position, whether it only fills up the last batch
     Placed = tuple[int, list[LoadedClip], Any]  # place to resume from, clips without pixels, pixels
 
 
@@ -47,7 +46,8 @@ class ClipLoader:
         device: "cpu", or "cuda:0".
         size: (height, width) of the frames; None = as decoded, clips that differ then come as a list.
         size_mode: "crop" (cover, then cut out the middle) or "stretch".
-        engine: "cpu", "dali", "nvdec", or an object with `decode(cut)`; "auto" = nvdec on a GPU, else cpu.
+        engine: "cpu", "dali", "nvdec", or an object with `decode(cut)`, which several loaders may share and whoever made
+            it closes; "auto" = nvdec on a GPU, else cpu.
         output: "torch", "numpy" or "dlpack" (objects with __dlpack__, for JAX and others).
         layout: "FHWC", "FCHW" or "CFHW", behind the batch axis.
         dtype: "uint8", "float16" or "float32".
@@ -59,7 +59,8 @@ class ClipLoader:
         drop_last: leave out what does not make a whole batch for every rank; else the last batch is smaller, and filled
             up with clips from the beginning of the epoch, `is_valid` False, so that all ranks get as many.
         prefetch: finished batches that wait for the consumer.
-        threads: threads that read, cut and decode; None = a number that suits engine and machine.
+        threads: threads that read, cut and decode; None = a number that suits engine and machine. From an object store
+            32 threads more read ahead of them, and hold as many clips' bytes.
         colour_default: matrix of pictures that are not tagged: "bt601" (None too), "bt709", "bt2020"; for engines that
             are given by name.
         progress: show batches, rate and waiting on stderr, on rank 0.
@@ -112,6 +113,7 @@ class ClipLoader:
         self._prefetch = prefetch
         self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
         self._engine = choose_engine(engine, device, colour_default=colour_default)
+        self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._pipeline = ClipPipeline(batch_size=batch_size, device=device, options=self._options)
@@ -119,7 +121,7 @@ class ClipLoader:
         self._shows_progress = progress and self._rank == 0
         self._epoch, self._position, self._next_epoch = 0, 0, 0
         self._running: Background[Placed] | None = None
-        self._clips: Ordered[Place, LoadedClip] | None = None
+        self._clips: Ordered[Any, LoadedClip] | None = None
         self._closed = False
         self.failures = FailureLedger(max_failures)
 
@@ -189,6 +191,7 @@ class ClipLoader:
         """Counts, rates, the share of time that the consumer waited, and the bottleneck in one sentence."""
         return self._statistics.report(
             threads=self._threads,
+            readers=FETCHES_IN_FLIGHT if self._source.is_remote else self._threads,
             batches_waiting=self._running.num_waiting if self._running else 0,
             clips_waiting=self._clips.num_ready if self._clips else 0,
             fallbacks=getattr(self._engine, "num_fallbacks", 0),
@@ -212,7 +215,9 @@ class ClipLoader:
         """Stop threads, free decoders and GPU memory; twice is harmless."""
         self._closed = True
         self._stop()
-        self._engine.close()
+        if self._owns_engine:
+            self._engine.close()
+        self._pipeline.close()
 
     def __enter__(self) -> Self:
         return self
@@ -277,16 +282,16 @@ class ClipLoader:
         self._statistics.add_seconds("wait", time.perf_counter() - began)
         return placed
 
-    def _read_ahead(self, epoch: int, position: int) -> Ordered[Place, LoadedClip]:
+    def _read_ahead(self, epoch: int, position: int) -> Ordered[Any, LoadedClip]:
         """The clips of this rank, from a place of an epoch on."""
         places = (
-            (epoch, place, repeats)
+            Place(epoch, place, repeats)
             for batch in self._batches(position)
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        return Ordered(self._load, places, threads=self._threads, depth=self._batch_size + self._threads)
+        return self._source.ahead(places, threads=self._threads, depth=self._batch_size + self._threads)
 
-    def _placed(self, clips: Ordered[Place, LoadedClip], position: int) -> Iterator[Placed]:
+    def _placed(self, clips: Ordered[Any, LoadedClip], position: int) -> Iterator[Placed]:
         """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
         try:
             for batch in self._batches(position):
@@ -294,11 +299,6 @@ class ClipLoader:
                 yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
         finally:
             clips.close()
-
-    def _load(self, place: Place) -> LoadedClip:
-        epoch, position, repeats = place
-        clip = self._source.load(epoch, position)
-        return clip.as_filler() if repeats else clip
 
     def _finished(self, clips: Sequence[LoadedClip]) -> Any:
         began = time.perf_counter()

@@ -17,7 +17,7 @@ import numpy as np
 from vidprep.containers.bitstream import sample_facts
 from vidprep.containers.in_band import in_band
 from vidprep.errors import DecodeError, SourceError
-from vidprep.loaders.cut_plan import CutPlan, plan_cut, start_rows
+from vidprep.loaders.cut_plan import CutPlan, is_before, plan_cut, start_rows
 from vidprep.loaders.cut_reading import (
     HEAD_BYTES,
     Payloads,
@@ -258,11 +258,9 @@ def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
 
     Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
     """
-    if table.order is not None:  # times jump back: they do not tell what is shown before what
-        return plan.rows[:0]
     starts = plan.segments[:, 0]
     segment = starts.searchsorted(plan.rows, side="right") - 1
-    leading = table.pts[plan.rows] < table.pts[starts][segment]
+    leading = is_before(table, plan.rows, starts[segment])
     if not leading.any():
         return plan.rows[:0]
     is_wanted = np.isin(plan.rows, plan.frame_rows)

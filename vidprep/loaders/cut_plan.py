@@ -84,10 +84,19 @@ def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = N
     if len(keys) == 0 or keys[0] != 0:
         keys = np.concatenate((_ROW_0, keys))
     place = keys.searchsorted(rows, side="right") - 1
-    pts = table.pts
-    leading = (pts[rows] < pts[keys[place]]) & ~_is_restart(table, keys[place])
+    leading = is_before(table, rows, keys[place]) & ~_is_restart(table, keys[place])
     starts: IntArray = keys[np.maximum(place - leading, 0)]
     return starts
+
+
+def is_before(table: SampleTable, rows: IntArray, others: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether each row is shown before the other: by their times, or by the frames' order where times jump back."""
+    times = table.pts
+    if table.order is not None:
+        times = np.full(len(table), len(table), np.int64)  # rows that are not shown come before none
+        times[table.order] = np.arange(len(table.order))
+    before: npt.NDArray[np.bool_] = times[rows] < times[others]
+    return before
 
 
 def _distinct(frames: IntArray) -> IntArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vidprep.loaders import ranks
 from vidprep.loaders.batches import assemble, pixels
-from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
@@ -64,6 +64,7 @@ class DaliSource:
         self._places = (batch_size, rank, world_size, drop_last)
         next(self._batches())  # a plan without a batch is an error now
         self._engine = choose_engine(engine, device, colour_default=colour_default)
+        self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._running: Background[list[LoadedClip]] | None = None
@@ -113,7 +114,8 @@ class DaliSource:
         """Stop threads, free decoders; twice is harmless."""
         self._closed = True
         self.set_epoch(self._epoch)
-        self._engine.close()
+        if self._owns_engine:
+            self._engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -126,24 +128,20 @@ class DaliSource:
         batches: Iterator[Any] = self._plan.batches(batch_size, rank, world_size, drop_last=drop_last)
         return batches
 
-    def _read_ahead(self, epoch: int) -> Ordered[tuple[int, int, bool], LoadedClip]:
+    def _read_ahead(self, epoch: int) -> Ordered[Any, LoadedClip]:
         places = (
-            (epoch, place, repeats)
+            Place(epoch, place, repeats)
             for batch in self._batches()
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        return Ordered(self._load, places, threads=self._threads, depth=self._places[0] + self._threads)
+        return self._source.ahead(places, threads=self._threads, depth=self._places[0] + self._threads)
 
-    def _loaded(self, clips: Ordered[tuple[int, int, bool], LoadedClip]) -> Iterator[list[LoadedClip]]:
+    def _loaded(self, clips: Ordered[Any, LoadedClip]) -> Iterator[list[LoadedClip]]:
         try:
             for batch in self._batches():
                 yield [next(clips) for _ in batch.positions]
         finally:
             clips.close()
-
-    def _load(self, place: tuple[int, int, bool]) -> LoadedClip:
-        clip = self._source.load(*place[:2])
-        return clip.as_filler() if place[2] else clip
 
     def _samples(self, clips: list[LoadedClip]) -> Outputs:
         batch = assemble(clips, to_device(pixels(clips, None), self._device))

@@ -37,20 +37,22 @@ def read_frames(
     engine: str = "auto",
     size: tuple[int, int] | None = None,
     rotate: bool = False,
+    dtype: str = "uint8",
     colour_default: str | None = None,
-) -> npt.NDArray[np.uint8]:
+) -> npt.NDArray[Any]:
     """Exactly these frames.
 
     Args:
         video: a path or uri, a probed file, or a row of an index.
         frames: frame indices in any order, repeats allowed; negative ones count from the end.
         engine: "cpu", "nvdec", "dali"; "auto" takes the GPU where there is one.
-        size: (height, width) to resize to; needed where the size changes in mid-stream.
+        size: (height, width) of what is returned, after any turn; needed where the size changes in mid-stream.
         rotate: turn the pictures as the container says that they are to be shown.
+        dtype: "uint8", or "uint16" (engines cpu and nvdec) for videos of more than 8 bits: 0 to 65535 whatever their bit depth.
         colour_default: matrix of untagged pictures: "bt601" (None too), "bt709", "bt2020".
 
     Returns:
-        uint8 (len(frames), H, W, 3) RGB.
+        (len(frames), H, W, 3) RGB.
 
     Raises:
         DecodeError: a frame does not exist or cannot be decoded rightly.
@@ -58,11 +60,16 @@ def read_frames(
     """
     probed = as_video(video)
     indices = frame_indices(frames, probed)
-    with make_engine(engine, size=size, colour_default=colour_default) as decoder, open_indexed(probed) as source:
+    turn = probed.info.rotation if rotate else 0
+    size = unturned(size, turn)
+    with (
+        make_engine(engine, size=size, dtype=dtype, colour_default=colour_default) as decoder,
+        open_indexed(probed) as source,
+    ):
         cut = read_cut(probed, source, indices)
         pictures = _to_numpy(decoder.decode(cut))
     pictures = gathered(pictures, cut.frames, indices)
-    return rotated(pictures, probed.info.rotation) if rotate else pictures
+    return rotated(pictures, turn) if turn else pictures
 
 
 def as_video(video: VideoLike | str | os.PathLike[str]) -> VideoLike:
@@ -96,27 +103,35 @@ def frame_indices(frames: Sequence[int] | IntArray, video: VideoLike) -> IntArra
 
 
 def make_engine(
-    name: str, *, size: tuple[int, int] | None = None, colour_default: str | None = None
+    name: str, *, size: tuple[int, int] | None = None, dtype: str = "uint8", colour_default: str | None = None
 ) -> AbstractContextManager[Engine]:
-    """An engine by name, closed at the end of its `with`; "auto" takes the GPU unless pictures are to be resized.
+    """An engine by name, closed at the end of its `with`; "auto" takes the GPU where there is one.
 
     Raises:
-        ValueError: an unknown name, or a size with an engine that does not resize.
+        ValueError: an unknown name; uint16 of engine dali, or of nvdec in another size.
         DecodeError: nvdec without a GPU.
         MissingDependencyError: what the engine needs is not installed.
     """
     device = "cuda:0" if Path("/dev/nvidia0").exists() else "cpu"
-    if name == "cpu" or (name == "auto" and (size or device == "cpu")):
+    if name == "cpu" or (name == "auto" and (device == "cpu" or dtype != "uint8")):
         from vidprep.loaders.engines.cpu import CpuEngine
 
-        return closing(CpuEngine(size=size, colour_default=colour_default))
+        return closing(CpuEngine(size=size, dtype=dtype, colour_default=colour_default))
     if name == "nvdec" and device == "cpu":
         raise DecodeError("no NVIDIA GPU is here; take engine cpu")
-    if size:
-        raise ValueError(f"engine {name!r} does not resize; leave out the size, or take engine cpu")
-    from vidprep.loaders.engines.choose import choose_engine
+    if dtype != "uint8":
+        if name != "nvdec" or size:
+            raise ValueError(
+                f"engine {name!r} gives uint8{' in another size' * bool(size)}; take engine cpu for {dtype}"
+            )
+        from vidprep.loaders.engines.nvdec import NvdecEngine
 
-    return closing(choose_engine(name, device, colour_default=colour_default))
+        return closing(NvdecEngine(device, dtype=dtype, colour_default=colour_default))
+    from vidprep.loaders.engines.choose import choose_engine
+    from vidprep.loaders.engines.resize import ResizingEngine
+
+    engine = choose_engine(name, device, colour_default=colour_default)
+    return closing(ResizingEngine(engine, size, colour_default=colour_default) if size else engine)
 
 
 def iter_groups(video: VideoLike, frames: IntArray, *, max_bytes: int = GROUP_BYTES) -> Iterator[IntArray]:
@@ -138,21 +153,26 @@ def iter_groups(video: VideoLike, frames: IntArray, *, max_bytes: int = GROUP_BY
     yield frames[begin:]
 
 
-def gathered(pictures: npt.NDArray[np.uint8], have: IntArray, want: IntArray) -> npt.NDArray[np.uint8]:
+def gathered(pictures: npt.NDArray[Any], have: IntArray, want: IntArray) -> npt.NDArray[Any]:
     """Pictures of the distinct frames `have` (ascending), in the order and number of `want`."""
     if len(have) == len(want) and bool((have == want).all()):
         return pictures
     return pictures[np.searchsorted(have, want)]
 
 
-def rotated(pictures: npt.NDArray[np.uint8], degrees_clockwise: int) -> npt.NDArray[np.uint8]:
+def unturned(size: tuple[int, int] | None, degrees_clockwise: int) -> tuple[int, int] | None:
+    """(height, width) before a turn that gives `size`."""
+    return (size[1], size[0]) if size and degrees_clockwise in (90, 270) else size
+
+
+def rotated(pictures: npt.NDArray[Any], degrees_clockwise: int) -> npt.NDArray[Any]:
     """(F, H, W, 3) pictures turned by 0, 90, 180 or 270 degrees."""
     return np.ascontiguousarray(np.rot90(pictures, k=-degrees_clockwise // 90, axes=(1, 2)))
 
 
 def iter_frames(
     video: VideoLike, frames: IntArray, *, engine: Any, max_bytes: int = GROUP_BYTES
-) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """(frame index, RGB uint8 (H, W, 3)) of each of the distinct ascending frames, in bounded memory.
 
     Args:
@@ -173,5 +193,5 @@ def iter_frames(
                 yield int(cut.frames[place]), picture
 
 
-def _to_numpy(pictures: Any) -> npt.NDArray[np.uint8]:
+def _to_numpy(pictures: Any) -> npt.NDArray[Any]:
     return pictures if isinstance(pictures, np.ndarray) else np.asarray(pictures.cpu())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from vidprep.loaders.batches import ClipBatch
     from vidprep.loaders.cut import Cut
+    from vidprep.loaders.engines import Engine
 
 #: The loader should be this much faster than the training step, so that no wait shows when a few clips are dear.
 HEADROOM = 1.5
@@ -80,7 +81,7 @@ def measure_reading(plan: Any, *, seconds: float, threads: int) -> Rate:
     return _measured(plan, read, seconds, threads)
 
 
-def measure_decoding(plan: Any, *, engine: str, device: str, seconds: float, threads: int | None) -> Rate:
+def measure_decoding(plan: Any, *, engine: str | Engine, device: str, seconds: float, threads: int | None) -> Rate:
     """The engine alone, over cuts that were read before: the plan's first KEPT_CUTS, again and again."""
     chosen = choose_engine(engine, device)
     num_threads = threads or default_threads(chosen)
@@ -98,10 +99,11 @@ def measure_decoding(plan: Any, *, engine: str, device: str, seconds: float, thr
             raise SamplingError(f"none of the first {len(found)} clips can be read")
         return _measured(plan, decode, seconds, num_threads)
     finally:
-        chosen.close()
+        if isinstance(engine, str):
+            chosen.close()
 
 
-def measure_engine(plan: Any, *, engine: str, device: str, seconds: float, threads: int | None) -> Rate:
+def measure_engine(plan: Any, *, engine: str | Engine, device: str, seconds: float, threads: int | None) -> Rate:
     """Cuts read and decoded by the engine alone, nothing batched."""
     chosen = choose_engine(engine, device)
     source = ClipSource(plan, chosen, "raise")
@@ -113,7 +115,8 @@ def measure_engine(plan: Any, *, engine: str, device: str, seconds: float, threa
     try:
         return _measured(plan, decode, seconds, threads or default_threads(chosen))
     finally:
-        chosen.close()
+        if isinstance(engine, str):
+            chosen.close()
 
 
 def measure_loader(plan: Any, *, seconds: float, **options: Any) -> Rate:

@@ -22,7 +22,6 @@ import numpy as np
 from vidprep.errors import DecodeError, SamplingError
 from vidprep.loaders.clip_source import ClipSource
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
-from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.dali import H273_MATRICES, refusal
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.mp4_writer import cut_to_mp4
@@ -32,7 +31,8 @@ from vidprep.loaders.requirements import check_installed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vidprep.loaders.failures import Failure
+    from vidprep.loaders.clip_source import Fetched
+    from vidprep.loaders.cut import Cut
     from vidprep.loaders.pipeline import Transform
     from vidprep.samplers.spec import DecodeSpec
     from vidprep.timebase import IntArray
@@ -140,19 +140,20 @@ class CutSource(ClipSource):
         super().__init__(plan, None, on_error)  # type: ignore[arg-type]  # nothing is decoded here
         self._device, self._is_strict = device, is_strict
 
-    def _decoded(self, position: int, planned: Any, failures: list[Failure]) -> Any:
-        del failures
-        video, spec = planned.media, planned.spec
+    def _read(self, planned: Any) -> Cut:
+        spec = planned.spec
         if not len(spec) or bool((spec.frame_index < 0).any()):
             raise SamplingError(
                 "constant padding and empty clips cannot pass DALI Proxy; pad='edge', or use ClipLoader"
             )
-        self._check(video)
-        with open_indexed(video) as source:
-            cut = read_cut(video, source, spec.unique_frames)
+        self._check(planned.media)
+        return super()._read(planned)
+
+    def _decoded(self, fetched: Fetched, cut: Cut) -> Any:
+        planned, spec = fetched.planned, fetched.planned.spec
         file, frames = cut_to_mp4(without_leading(cut))
         return ClipFile(
-            position=position,
+            position=fetched.position,
             video=planned.video,
             file=np.frombuffer(file, np.uint8),
             frames=frames.astype(np.int32),

@@ -23,7 +23,8 @@ POLL_SECONDS = 0.2
 class Ordered(Generic[T, R]):
     """`work(item)` of each item, in the order of the items, at most `depth` of them begun and not yet taken.
 
-    An error of `work` is raised where its result was due, and ends the iteration.
+    An error of `work` is raised where its result was due, and ends the iteration. Items that are `Ordered` themselves
+    are cancelled and closed with this.
     """
 
     def __init__(self, work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int) -> None:
@@ -57,11 +58,15 @@ class Ordered(Generic[T, R]):
     def cancel(self) -> None:
         """Begin nothing more; from any thread, without waiting. Who waits for a result gets that, or an error."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        if isinstance(self._items, Ordered):
+            self._items.cancel()
 
     def close(self) -> None:
         """Begin nothing more, and wait for what has begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._begun.clear()
+        if isinstance(self._items, Ordered):
+            self._items.close()
 
     def _fill(self) -> None:
         for item in islice(self._items, self._depth - len(self._begun)):

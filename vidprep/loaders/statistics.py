@@ -45,17 +45,27 @@ class Statistics:
             self._seconds[stage] += seconds
 
     def report(
-        self, *, threads: int, batches_waiting: int, clips_waiting: int, fallbacks: int, failures: int
+        self, *, threads: int, readers: int, batches_waiting: int, clips_waiting: int, fallbacks: int, failures: int
     ) -> dict[str, Any]:
-        """Counts, rates, shares and the bottleneck in one sentence."""
+        """Counts, rates, shares and the bottleneck in one sentence.
+
+        Args:
+            threads: that decode.
+            readers: that read: the same, or those that fetch ahead.
+            batches_waiting: finished.
+            clips_waiting: decoded.
+            fallbacks: of the engine.
+            failures: so far.
+        """
         with self._lock:
             elapsed = max(time.perf_counter() - (self._started or time.perf_counter()), 1e-9)
             reading, decoding, graph, waited = (
                 min(self._seconds[stage] / elapsed / workers, 1.0)
-                for stage, workers in (("reading", threads), ("decoding", threads), ("graph", 1), ("wait", 1))
+                for stage, workers in (("reading", readers), ("decoding", threads), ("graph", 1), ("wait", 1))
             )
             return {
                 "threads": threads,
+                "readers": readers,
                 "seconds": elapsed,
                 "clips": self._clips,
                 "frames": self._frames,
@@ -72,7 +82,7 @@ class Statistics:
                 "clips_waiting": clips_waiting,
                 "fallbacks": fallbacks,
                 "failures": failures,
-                "bottleneck": bottleneck(waited, reading, decoding, graph, threads),
+                "bottleneck": bottleneck(waited, reading, decoding, graph, threads, readers),
             }
 
 
@@ -83,17 +93,17 @@ def bottleneck_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> s
         (after[share] * after["seconds"] - before[share] * before["seconds"]) / elapsed
         for share in ("wait_share", "reading_share", "decoding_share", "graph_share")
     )
-    return bottleneck(waited, reading, decoding, graph, after["threads"])
+    return bottleneck(waited, reading, decoding, graph, after["threads"], after["readers"])
 
 
-def bottleneck(waited: float, reading: float, decoding: float, graph: float, threads: int) -> str:
-    """One sentence on what holds the run up, from shares of the elapsed time (reading and decoding: of the threads')."""
+def bottleneck(waited: float, reading: float, decoding: float, graph: float, threads: int, readers: int) -> str:
+    """One sentence on what holds the run up, from shares of the elapsed time (reading and decoding: of their threads')."""
     if waited < WAITING_SHARE:
         return f"The consumer: it waited {waited:.1%} of the time, the loader keeps up."
     if graph > reading + decoding:
         return f"The DALI graph, busy {graph:.0%} of the time: smaller frames or fewer augmentations would help."
     if reading > decoding:
-        return f"Reading: {threads} threads spent {reading:.0%} of their time on it: more threads or quicker storage would help."
+        return f"Reading: {readers} threads spent {reading:.0%} of their time on it: more threads or quicker storage would help."
     return (
         f"Decoding: {threads} threads spent {decoding:.0%} of their time on it, a wait for free decoders included, and "
         f"{reading:.0%} on reading: shorter GOPs or smaller pictures would help."

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vidprep.errors import SamplingError
-from vidprep.samplers.lists import Uniform
 from vidprep.samplers.policy import DALI_PADS
 from vidprep.samplers.ranges import Dense, First, Last, RandomClip, Strided, Windows
+from vidprep.samplers.spread import Uniform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

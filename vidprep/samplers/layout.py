@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nextafter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from vidprep.errors import SamplingError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vidprep.timebase import FloatArray, IntArray
 
-__all__ = ["Layout", "Owner", "counted", "weighted"]
+__all__ = ["Layout", "Owner", "counted", "laid_out", "weighted"]
 
 
 class Owner(NamedTuple):
@@ -150,6 +152,27 @@ def weighted(weights: FloatArray, counts: int | IntArray, buckets: IntArray | No
     borders = np.rint(marks / marks[-1] * num_clips).astype(np.int64) if marks[-1] else np.zeros(len(marks), np.int64)
     small = counts if isinstance(counts, int) else counts.astype(np.int32)
     return Layout(sizes=np.diff(borders), order=order, counts=small, ends=ends, marks=marks, is_weighted=True)
+
+
+def laid_out(
+    num_units: int, counts: int | IntArray, buckets: IntArray | None, weights: Any, clips_per_epoch: int | None
+) -> Layout:
+    """`counted`, or with weights `weighted`, by default to as many clips.
+
+    Raises:
+        SamplingError: weights that are not one finite number >= 0 a unit, or are all 0.
+    """
+    if weights is None:
+        return counted(num_units, counts, buckets)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (num_units,):
+        raise SamplingError(f"weights: {values.size} for {num_units} units")
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise SamplingError(f"weights: {values[~(values >= 0) | ~np.isfinite(values)][0]}: expected finite, >= 0")
+    if not values.any():
+        raise SamplingError("weights: all are 0")
+    total = int(np.broadcast_to(counts, values.shape).sum()) if clips_per_epoch is None else clips_per_epoch
+    return weighted(values / values.max(), counts, buckets, total)  # tiny or huge ones keep their digits
 
 
 def _firsts(num_units: int, buckets: IntArray | None) -> IntArray:

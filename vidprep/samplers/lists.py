@@ -1,11 +1,10 @@
-"""Frames that are not evenly spaced: FrameList, Uniform, Segments, Keyframes, Delta."""
+"""Frames by name: FrameList, and Delta about an anchor."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,22 +12,16 @@ import numpy as np
 from vidprep.errors import SamplingError
 from vidprep.samplers import checks
 from vidprep.samplers.checks import LIMIT
-from vidprep.samplers.draws import FEW, Draw, ManyDraws, key_table, states_of
-from vidprep.samplers.indexed import Draws, IndexPolicy, Number, masks_of, positive, specs_of, steps
-from vidprep.samplers.many import are_whole
-from vidprep.samplers.padding import resolve
-from vidprep.samplers.policy import Key, Places, Policy, Within
-from vidprep.samplers.ranges import COUNT, First, RandomClip, Strided
+from vidprep.samplers.indexed import Draws, IndexPolicy, Number
+from vidprep.samplers.policy import Places
 from vidprep.samplers.timeline import Grid, Seconds, clock_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from vidprep.records import Timeline
-    from vidprep.samplers.spec import BoolArray, DecodeSpec
+    from vidprep.samplers.draws import Draw
     from vidprep.timebase import IntArray
 
-__all__ = ["Delta", "FrameList", "Keyframes", "Segments", "Uniform"]
+__all__ = ["Delta", "FrameList"]
 
 RULES = ("shown", "nearest", "after")
 
@@ -83,222 +76,6 @@ class FrameList(IndexPolicy):
 
     def _is_rectangular(self) -> bool:
         return bool(self.frames)
-
-
-def torch_linspace(last: Number, count: int) -> IntArray:
-    """torch.linspace(0, last, count).long(), bit for bit: float32, the second half counted back from the end.
-
-    As PyTorch's CPU kernel computes it (aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp); np.linspace is one-sided
-    float64 and differs after truncation.
-    """
-    end = np.asarray(last).astype(np.float32)
-    i = steps(count).astype(np.float32)
-    step = end / np.float32(max(count - 1, 1))
-    values = np.where(i < count // 2, step * i, end - step * (np.float32(count - 1) - i))
-    return values.astype(np.int64) if count > 1 else np.zeros_like(values, dtype=np.int64)
-
-
-def _uniform(mode: str, n: Number, k: int) -> IntArray:
-    i, gaps = steps(k), max(k - 1, 1)
-    if mode == "torch":
-        return torch_linspace(n - 1, k)
-    if mode == "trunc":
-        return i * (n - 1) // gaps
-    if mode == "start":
-        return i * n // k
-    if mode == "center" or k == 1:
-        return (2 * i + 1) * n // (2 * k)
-    return (2 * i * (n - 1) + gaps) // (2 * gaps)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uniform(IndexPolicy):
-    """F frames spread evenly over the whole video; a video of fewer frames repeats some.
-
-        frames=4, 15 frames
-        mode="round"  (default)     |a....b...c....d|     floor(i·(n−1)/(F−1) + 1/2); F = 1: the middle one, floor(n/2)
-        mode="trunc"                |a...b....c....d|     floor(i·(n−1)/(F−1))
-        mode="center"               |.a...b...c...d.|     floor((i + 1/2)·n/F), the middles of F equal parts
-        mode="start"                |a..b...c...d...|     floor(i·n/F), their first frames
-        mode="torch"                as "trunc" in the arithmetic of torch.linspace(0, n−1, F).long()
-
-    Args:
-        frames: F, how many.
-        mode: see the picture.
-    """
-
-    name = "uniform"
-    INTEGERS: ClassVar = {"frames": COUNT}
-    CHOICES: ClassVar = {"mode": ("round", "trunc", "center", "start", "torch")}
-
-    frames: int = field(default=1, kw_only=False)
-    mode: str = "round"
-
-    def _clips(self, n: int) -> int:
-        return 1
-
-    def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
-        return _uniform(self.mode, n, self.frames)
-
-    def _is_inside(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segments(IndexPolicy):
-    """The video in F equal parts, a frame (or a short run of frames) of each: TSN's sampling.
-
-        frames=3, 15 frames
-        mode="random" (default)     |..a..'.b...'...c.|   part i is [floor(i·n/F), floor((i+1)·n/F)), one of it at random
-        mode="center"               |..a..'..b..'..c..|   floor((i + 1/2)·n/F)
-        length=2                    |.aa..'bb...'..cc.|   runs of 2; the parts then divide their possible starts
-
-    A video of fewer than F frames repeats some.
-
-    Args:
-        frames: F, the number of parts.
-        mode: "random" or "center".
-        length: frames of each run; the clip has F·length frames, run after run.
-        stride: distance of neighbours in a run.
-        clips: clips per video, drawn independently.
-    """
-
-    name = "segments"
-    INTEGERS: ClassVar = {"frames": COUNT, "length": COUNT, "stride": COUNT, "clips": COUNT}
-    CHOICES: ClassVar = {"mode": ("random", "center")}
-
-    frames: int = field(default=1, kw_only=False)
-    mode: str = "random"
-    length: int = 1
-    stride: int = 1
-    clips: int = 1
-
-    def _check(self) -> None:
-        if self.frames * self.length > LIMIT:
-            raise SamplingError(
-                f"Segments: frames={self.frames}, length={self.length}: expected at most {LIMIT} in all"
-            )
-
-    def _clips(self, n: int) -> int:
-        return self.clips
-
-    def _relative(self, n: Number, clip: Number, draws: Draws) -> IntArray:
-        starts = self._starts(positive(n - 1 - (self.length - 1) * self.stride) + 1, draws)
-        if self.length == 1:
-            return starts
-        runs = starts[..., None] + steps(self.length, self.stride)
-        return runs.reshape(*starts.shape[:-1], -1)
-
-    def _starts(self, room: Number, draws: Draws) -> IntArray:
-        if self.mode == "center":
-            return _uniform("center", room, self.frames)
-        if isinstance(draws, Draw) and self.frames <= FEW:
-            return np.array(draws.in_parts(int(room), self.frames), np.int64)
-        bounds = steps(self.frames + 1) * room // self.frames
-        first = bounds[..., :-1]
-        return first + draws.below_each(np.maximum(bounds[..., 1:] - first, 1))
-
-    def _is_inside(self) -> bool:
-        return self.length == 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Keyframes(Policy):
-    """Key frames and nothing else: what can be decoded alone.
-
-        keys at 0 4 8 12, 15 frames
-        frames=None                         |a...b...c...d..|     all of them
-        every=2                             |a.......b......|     every second
-        frames=2, mode="first"              |a...b..........|
-        frames=2, mode="uniform" (default)  |a...........b..|     Uniform over the list of key frames
-        frames=2, mode="random"             |....a...b......|     neighbours, from a random start
-
-    `pad` counts key frames here: with three of them and frames=5, mode="first", pad="edge" repeats the third. Which
-    frames are key frames is what the index says (`Timeline.keyframes`).
-
-    Args:
-        frames: F, how many; None = all.
-        mode: which, where fewer than all are wanted.
-        every: every how-manieth key frame; not with mode="uniform" and a number of frames.
-    """
-
-    name = "keyframes"
-    INTEGERS: ClassVar = {"frames": COUNT, "every": COUNT}
-    CHOICES: ClassVar = {"mode": ("uniform", "first", "random")}
-
-    frames: int | None = field(default=None, kw_only=False)
-    mode: str = "uniform"
-    every: int = 1
-
-    def _check(self) -> None:
-        if self.frames is not None and self.mode == "uniform" and self.every != 1:
-            raise SamplingError(
-                f"Keyframes: every={self.every}: expected 1 with mode='uniform' and frames={self.frames}"
-            )
-
-    @cached_property
-    def _inner(self) -> IndexPolicy:
-        """The policy that picks from the list of key frames."""
-        if self.frames is None:
-            return Strided(self.every)
-        if self.mode == "uniform":
-            return Uniform(self.frames)
-        return (First if self.mode == "first" else RandomClip)(self.frames, stride=self.every)
-
-    def _count(self, timeline: Timeline, low: int, high: int) -> int:
-        return 1
-
-    def _place(self, timeline: Timeline, low: int, high: int, draw: Draw, clip: int) -> Places:
-        keys = _keys(timeline, low, high)
-        return Places(self._inner._relative(len(keys), clip, draw))  # noqa: SLF001  # a policy of our own making
-
-    def _filled(self, timeline: Timeline, places: Places, low: int, high: int) -> tuple[IntArray, BoolArray | None]:
-        keys = _keys(timeline, low, high)
-        numbers, is_padding = super()._filled(timeline, places, 0, len(keys))
-        index = keys[numbers]
-        if is_padding is not None:
-            index[numbers < 0] = -1
-        return index, is_padding
-
-    def choose_many(
-        self,
-        timelines: Sequence[Timeline],
-        keys: Sequence[Key] | IntArray,
-        within: Sequence[Within | None] | None = None,
-        clips: Sequence[int] | None = None,
-    ) -> list[DecodeSpec]:
-        """As `Policy.choose_many`; clips of fixed length from whole videos are picked all at once."""
-        special = self.frames is None or self.snap or self.compat or self.pad in ("none", "drop", "error")
-        if special or not are_whole(within) or (clips is not None and np.any(clips)) or not len(timelines):
-            return super().choose_many(timelines, keys, within, clips)
-        lists = [timeline.keyframes for timeline in timelines]
-        if not all(len(row) and row[0] >= 0 and row[-1] < len(t.pts) for row, t in zip(lists, timelines, strict=True)):
-            return super().choose_many(timelines, keys, within, clips)
-        counts = np.fromiter(map(len, lists), np.int64, len(lists))[:, None]
-        draws = ManyDraws(states_of(key_table(keys), np.zeros(len(lists), np.int64))[:, None])
-        places = self._inner._relative(counts, 0, draws)  # noqa: SLF001  # a policy of our own making
-        numbers, is_padding = resolve(np.broadcast_to(places, (len(lists), places.shape[1])), 0, counts, self.pad)
-        index = np.concatenate(lists)[numbers + (np.cumsum(counts) - counts[:, 0])[:, None]]
-        index[numbers < 0] = -1
-        return specs_of(timelines, index, masks_of(is_padding), fill_value=self.fill_value)
-
-    def _fits(self, timeline: Timeline, low: int, high: int, clip: int) -> bool:
-        count = len(_within(timeline.keyframes, low, high))
-        return count > 0 and bool(self._inner._relative(count, clip, Draw(0)).max() < count)  # noqa: SLF001  # as above
-
-
-def _keys(timeline: Timeline, low: int, high: int) -> IntArray:
-    keys = _within(timeline.keyframes, low, high)
-    if not len(keys):
-        raise SamplingError(f"keyframes: no key frame among frames {low} .. {high - 1}")
-    return keys
-
-
-def _within(keys: IntArray, low: int, high: int) -> IntArray:
-    """Those of ascending numbers that lie in [low, high)."""
-    if len(keys) and keys.item(0) >= low and keys.item(-1) < high:
-        return keys
-    return keys[keys.searchsorted(low) : keys.searchsorted(high)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from vidprep.samplers.buckets import Buckets, bucket_of_each
 from vidprep.samplers.cost import balanced, cost_bound
 from vidprep.samplers.counts import clips_of_each, timeline_of
 from vidprep.samplers.draws import state_of, word
-from vidprep.samplers.layout import Layout, counted, weighted
+from vidprep.samplers.layout import laid_out
 from vidprep.samplers.permutation import Permutation
 from vidprep.samplers.ranks import RankBatch, num_batches, rank_batches
 from vidprep.samplers.segments import Units, UnknownClip, read_segments
@@ -136,7 +136,8 @@ class Plan:
         counts = clips_of_each(self.units, videos, policy)
         self.refused = np.flatnonzero(np.broadcast_to(counts == 0, self.units.count)).astype(np.int32)
         number, self.buckets = _bucketed(buckets, self)
-        self._layout = _layout(self, counts, number, weights, clips_per_epoch)
+        shares = _column(self, weights) if isinstance(weights, str) else weights
+        self._layout = laid_out(self.units.count, counts * clips_per_video, number, shares, clips_per_epoch)
         per_bucket = self._layout.sizes if self.batch_size is None else -(-self._layout.sizes // self.batch_size)
         if drop_last_of_bucket and buckets is not None and batch_size is not None:
             per_bucket = self._layout.sizes // batch_size
@@ -395,20 +396,3 @@ def _bucketed(buckets: Buckets | None, plan: Plan) -> tuple[IntArray | None, lis
     if buckets is None:
         return None, None
     return bucket_of_each(buckets, plan.units.count, lambda name: _column(plan, name))
-
-
-def _layout(
-    plan: Plan, counts: int | IntArray, buckets: IntArray | None, weights: Any, clips_per_epoch: int | None
-) -> Layout:
-    counts = counts * plan.clips_per_video
-    if weights is None:
-        return counted(plan.units.count, counts, buckets)
-    values = np.asarray(_column(plan, weights) if isinstance(weights, str) else weights, dtype=np.float64)
-    if values.shape != (plan.units.count,):
-        raise SamplingError(f"weights: {values.size} for {plan.units.count} units")
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise SamplingError(f"weights: {values[~(values >= 0) | ~np.isfinite(values)][0]}: expected finite, >= 0")
-    if not values.any():
-        raise SamplingError("weights: all are 0")
-    total = int(np.broadcast_to(counts, values.shape).sum()) if clips_per_epoch is None else clips_per_epoch
-    return weighted(values / values.max(), counts, buckets, total)  # tiny or huge ones keep their digits

@@ -1,9 +1,11 @@
 """All policies, wherever they live."""
 
-from vidprep.samplers.lists import Delta, FrameList, Keyframes, Segments, Uniform
+from vidprep.samplers.keyframes import Keyframes
+from vidprep.samplers.lists import Delta, FrameList
 from vidprep.samplers.policy import Policy
 from vidprep.samplers.ranges import Dense, First, Last, RandomClip, Strided, Windows
 from vidprep.samplers.rates import AtRate
+from vidprep.samplers.spread import Segments, Uniform
 
 __all__ = [
     "POLICIES",

@@ -91,6 +91,8 @@ class Policy(ABC):
             object.__setattr__(self, name, value)
         if self.compat is not None:
             compat.check_pair(self.name, self.compat)
+            if jitter := getattr(self, "jitter", 0):
+                raise SamplingError(f"{owner}: jitter={jitter}: expected 0 with compat={self.compat!r}")
         self._check()
 
     def _check(self) -> None:  # noqa: B027 - most policies demand nothing more

@@ -216,11 +216,8 @@ def clock_of(timeline: Timeline, low: int, high: int) -> Clock:
     first, last = pts.item(0), pts.item(-1)
     if first < -FAR or last > FAR:
         raise SamplingError(f"frames are shown from tick {first} to {last}: expected times within ±{FAR}")
-    end = (
-        timeline.pts.item(high)
-        if high < len(timeline.pts)
-        else last + (timeline.last_duration_ticks or _mean_delta(pts))
-    )
+    follows = high < len(timeline.pts)
+    end = timeline.pts.item(high) if follows else last + (timeline.last_duration_ticks or _mean_delta(pts))
     return Clock(pts, low, first, last, max(end, last + 1), timeline.time_base, timeline.step_ticks)
 
 

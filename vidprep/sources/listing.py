@@ -2,11 +2,12 @@
 
 Rules, which `vidprep index --help` repeats:
 
-- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members.
+- A file named directly is always taken, whatever its name. `SHARD.tar` stands for its members; what of it cannot be read
+  has a row that says so: a member that is cut off, the archive itself where it is damaged. A compressed one is refused.
 - A folder gives its files in sorted order, then those of its sub-folders: names with a known video extension and names
   without one (`--pattern` decides instead where given), and members of its `.tar` files by the same rule.
-  Hidden names (`.x`, `._x` leftovers of macOS) are passed over. Links are followed; a folder that was seen is not
-  entered again.
+  Hidden names (`.x`, `._x` leftovers of macOS) are passed over, compressed archives with a warning. Links are
+  followed; a folder that was seen is not entered again.
 - `@LIST` (txt, csv, parquet) and `-` (stdin) name files, folders, tars or objects, one an entry.
 """
 
@@ -23,15 +24,17 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from vidprep.errors import MediaError, Reason, SourceError
 from vidprep.sources.lists import read_list
 from vidprep.sources.local import local_identity
-from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
-from vidprep.sources.tar import list_members, member_identity, member_uri
+from vidprep.sources.open import MEMBER_MARK, is_remote
+from vidprep.sources.tar import COMPRESSED, archive_error, directory_of, member_identity, member_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
 
     from vidprep.records import Identity
-    from vidprep.sources.tar import Member
+    from vidprep.sources.tar import Directory
+
+_PASSED_OVER = "%r: a compressed archive has no members in place; it is passed over"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -138,7 +141,13 @@ def _expand(source: str, rules: Rules) -> Iterator[Item]:
 
 def absolute(path: str) -> str:
     """The uri of a path; links are kept, `.` and `..` are not."""
-    return path if is_remote(path) else os.path.abspath(path.removeprefix("file://"))  # noqa: PTH100 - keeps any bytes
+    if is_remote(path):
+        return path
+    path = path.removeprefix("file://")
+    archive, mark, name = path.partition(MEMBER_MARK)
+    if mark and not os.path.lexists(path):  # names of members stay as the archive has them
+        return os.path.abspath(archive) + mark + name  # noqa: PTH100 - keeps any bytes
+    return os.path.abspath(path)  # noqa: PTH100 - keeps any bytes
 
 
 def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
@@ -146,32 +155,35 @@ def _expand_file(path: str, rules: Rules) -> Iterator[Item]:
     if path.endswith(".tar"):
         yield from _expand_tar(uri, path, rules)
     else:
-        yield Item(uri, path, local_identity(path) if rules.identities else None)
+        yield _named(uri, path, local_identity(path) if rules.identities else None)
+
+
+def _named(uri: str, path: str, identity: Identity | None) -> Item:
+    """A file that was named directly."""
+    return Item(uri, path, identity, archive_error(uri) if uri.endswith(COMPRESSED) else None)
 
 
 def _expand_tar(uri: str, path: str, rules: Rules) -> Iterator[Item]:
-    return _members(uri, path, _directory(uri), rules)
+    return _members(uri, path, directory_of(uri), rules)
 
 
-def _directory(uri: str, identity: Identity | None = None) -> tuple[list[Member], Identity] | MediaError:
-    """Members and identity of an archive."""
-    try:
-        with open_file(uri, identity) as archive:
-            return list_members(archive), archive.identity
-    except MediaError as error:
-        return error
+def _members(uri: str, path: str, directory: Directory, rules: Rules) -> Iterator[Item]:
+    """Members, and the archive itself where it has an error."""
+    for member in directory.members:
+        if directory.identity is not None and rules.takes(_without_dots(member.name)):
+            identity = member_identity(directory.identity, member)
+            yield Item(member_uri(uri, member.name), member_uri(path, member.name), identity, member.error)
+    if directory.error is not None:
+        yield Item(uri, path, directory.identity, directory.error)
 
 
-def _members(
-    uri: str, path: str, directory: tuple[list[Member], Identity] | MediaError, rules: Rules
-) -> Iterator[Item]:
-    if isinstance(directory, MediaError):
-        yield Item(uri, path, error=directory)
-        return
-    members, identity = directory
-    for member in members:
-        if rules.takes(member.name.removeprefix("./")):
-            yield Item(member_uri(uri, member.name), member_uri(path, member.name), member_identity(identity, member))
+def _without_dots(name: str) -> str:
+    """A member's name without `.` and `..`, which lead nowhere as nothing is unpacked."""
+    return (
+        "/".join(part for part in name.split("/") if part not in (".", ".."))
+        if "." in name[:2] or "/." in name
+        else name
+    )
 
 
 def _walk(root: str, rules: Rules) -> Iterator[Item]:
@@ -220,6 +232,8 @@ def _files(root: str, entries: list[os.DirEntry[str]], rules: Rules) -> Iterator
             yield from _expand_tar(uri, path, _tar_rules(relative, rules))
         elif rules.takes(relative):
             yield Item(uri, path, local_identity(path) if rules.identities else None)
+        elif path.endswith(COMPRESSED):
+            logger.warning(_PASSED_OVER, uri)
 
 
 def _tar_rules(relative: str, rules: Rules) -> Rules:
@@ -246,8 +260,8 @@ def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
         return
     below = len(source.rstrip("/")) + 1
     objects = list_objects(source.rstrip("/"))
-    taken = (found for found in objects if found[0].endswith(".tar") or rules.takes(found[0][below:]))
-    directories = side_by_side(taken, lambda found: _directory(*found), lambda found: found[0].endswith(".tar"))
+    taken = (found for found in objects if _takes_object(found[0], found[0][below:], rules))
+    directories = side_by_side(taken, lambda found: directory_of(*found), lambda found: found[0].endswith(".tar"))
     for (uri, found), directory in directories:
         if directory is None:
             yield Item(uri, uri, found)
@@ -255,11 +269,19 @@ def _expand_remote(source: str, rules: Rules) -> Iterator[Item]:
             yield from _members(uri, uri, directory, _tar_rules(uri[below:], rules))
 
 
+def _takes_object(uri: str, relative: str, rules: Rules) -> bool:
+    if uri.endswith(".tar") or rules.takes(relative):
+        return True
+    if uri.endswith(COMPRESSED):
+        logger.warning(_PASSED_OVER, uri)
+    return False
+
+
 def _expand_object(uri: str, identity: Identity, rules: Rules) -> Iterator[Item]:
     if uri.endswith(".tar"):
-        yield from _members(uri, uri, _directory(uri, identity), rules)
+        yield from _members(uri, uri, directory_of(uri, identity), rules)
     else:
-        yield Item(uri, uri, identity)
+        yield _named(uri, uri, identity)
 
 
 def side_by_side(

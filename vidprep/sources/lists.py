@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 import sys
-from typing import IO, TYPE_CHECKING
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 from vidprep.errors import Reason, SourceError
 
@@ -16,67 +18,116 @@ if TYPE_CHECKING:
 COLUMN_NAMES = ("uri", "path", "video", "video_path", "file", "filename", "file_name", "url")
 
 _CHUNK_BYTES = 1 << 20
+_BATCH_ROWS = 4096
+#: A longer entry names nothing: it is another kind of file.
+_MAX_ENTRY_BYTES = 1 << 20
 
 
 def read_list(path: str, column: str | None = None) -> Iterator[str]:
-    """Entries of a list; `-` is stdin. Relative paths mean what they mean on the command line.
+    """Entries of a list, one after the other whatever its length; `-` is stdin.
 
-    Text lists are lines, or NUL-separated (`find -print0`) where a NUL comes in the first MiB: names with newlines need
-    that, csv or parquet.
+    Relative paths mean what they mean on the command line. Text lists are lines, or NUL-separated (`find -print0`) where
+    a NUL comes in the first MiB: names with newlines need that, csv or parquet. Blank lines and cells are passed over;
+    there are no comments, as any other line may be a name.
 
     Raises:
-        SourceError: no such list, or no such column.
+        SourceError: no such list, no such column, or not that kind of file.
     """
-    if path == "-":
-        yield from _text_entries(sys.stdin.buffer)
-        return
-    try:
-        if path.endswith(".parquet"):
+    with _source_errors(path):
+        if path == "-":
+            yield from _text_entries(sys.stdin.buffer)
+        elif path.endswith(".parquet"):
             yield from _parquet_entries(path, column)
-        elif path.endswith((".csv", ".tsv")):
+        elif path.endswith(_TABLES):
             yield from _csv_entries(path, column)
         else:
             with open(path, "rb") as file:  # noqa: PTH123 - names may be any bytes
                 yield from _text_entries(file)
+
+
+def check_list(path: str, column: str | None = None) -> None:
+    """Raise SourceError if there is no such list or column; no entry is read."""
+    with _source_errors(path):
+        if path.endswith(".parquet"):
+            with _opened_parquet(path) as file:
+                _choose(path, file.schema_arrow.names, column)
+        elif path.endswith(_TABLES):
+            with _opened_csv(path) as rows:
+                _choose(path, next(rows, []), column)
+        else:
+            open(path, "rb").close()  # noqa: PTH123 - names may be any bytes
+
+
+_TABLES = (".csv", ".tsv")
+
+
+@contextmanager
+def _source_errors(path: str) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise SourceError("no such list", reason=Reason.NOT_FOUND, uri=path) from error
-    except OSError as error:
-        if isinstance(error, SourceError):
-            raise
+    except SourceError as error:
+        error.with_uri(path)
+        raise
+    except (OSError, csv.Error) as error:
         raise SourceError(f"cannot be read: {error}", uri=path) from error
 
 
 def _text_entries(file: IO[bytes]) -> Iterator[str]:
-    rest, mark = b"", None
+    rest, mark = b"", b""
     while chunk := file.read(_CHUNK_BYTES):
-        mark = mark or (b"\0" if b"\0" in chunk else b"\n")
+        if not mark:
+            mark = b"\0" if b"\0" in chunk else b"\n"
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
         *entries, rest = (rest + chunk).split(mark)
+        if len(rest) > _MAX_ENTRY_BYTES:
+            raise SourceError(f"an entry of more than {_MAX_ENTRY_BYTES >> 20} MiB")
         yield from _decoded(entries, mark)
-    yield from _decoded([rest], mark or b"\n")
+    yield from _decoded([rest], mark)
 
 
 def _decoded(entries: Iterable[bytes], mark: bytes) -> Iterator[str]:
     for entry in entries:
-        name = entry.removesuffix(b"\r") if mark == b"\n" else entry
-        if name:
+        name = entry if mark == b"\0" else entry.removesuffix(b"\r")
+        if name.strip():
             yield os.fsdecode(name)
 
 
 def _csv_entries(path: str, column: str | None) -> Iterator[str]:
-    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:  # noqa: PTH123 - any bytes
-        rows = csv.reader(file, delimiter="\t" if path.endswith(".tsv") else ",")
+    with _opened_csv(path) as rows:
         header = next(rows, [])
         place = header.index(_choose(path, header, column))
-        yield from (row[place] for row in rows if len(row) > place and row[place])
+        yield from (row[place] for row in rows if len(row) > place and row[place].strip())
+
+
+@contextmanager
+def _opened_csv(path: str) -> Iterator[Iterator[list[str]]]:
+    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:  # noqa: PTH123 - any bytes
+        yield csv.reader(file, delimiter="\t" if path.endswith(".tsv") else ",")
 
 
 def _parquet_entries(path: str, column: str | None) -> Iterator[str]:
+    with _opened_parquet(path) as file:
+        name = _choose(path, file.schema_arrow.names, column)
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[name]):
+            for value in batch.column(0).to_pylist():
+                if not isinstance(value, str | bytes | None):
+                    raise SourceError(f"column {name} holds {batch.schema.field(0).type}, not names")
+                if value and value.strip():
+                    yield os.fsdecode(value)
+
+
+@contextmanager
+def _opened_parquet(path: str) -> Iterator[Any]:
+    import pyarrow as pa
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
-        name = _choose(path, file.schema_arrow.names, column)
-        for batch in file.iter_batches(columns=[name]):
-            yield from (os.fsdecode(value) for value in batch.column(0).to_pylist() if value)
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except pa.ArrowException as error:
+        raise SourceError(f"cannot be read: {error}") from error
 
 
 def _choose(path: str, names: list[str], column: str | None) -> str:

@@ -104,7 +104,7 @@ class PlainReads:
             )  # fmt: skip
         except urllib3.exceptions.HTTPError:
             return None
-        if answer.status == HTTPStatus.PARTIAL_CONTENT:
+        if answer.status == HTTPStatus.PARTIAL_CONTENT and is_range(wanted, answer.headers.get("Content-Range")):
             return answer.data
         if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status not in _OF_THE_OBJECT:
             self._routes[wanted["Bucket"]] = None  # this way is closed
@@ -115,6 +115,11 @@ class PlainReads:
         if route.region is not None:
             S3SigV4Auth(self._credentials.get_frozen_credentials(), "s3", route.region).add_auth(request)
         return dict(request.headers.items())
+
+
+def is_range(wanted: Mapping[str, str], found: str | None) -> bool:
+    """Whether an answer's Content-Range begins where the range of the request does (RFC 9110, 14.4)."""
+    return (found or "").startswith(wanted["Range"].replace("=", " ").partition("-")[0] + "-")
 
 
 def _text(header: str | bytes) -> str:

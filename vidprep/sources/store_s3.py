@@ -15,7 +15,7 @@ from botocore.utils import parse_timestamp
 
 from vidprep.errors import Reason, SourceError
 from vidprep.records import Identity
-from vidprep.sources.s3_reads import PlainReads
+from vidprep.sources.s3_reads import PlainReads, is_range
 from vidprep.sources.stores import (
     CONNECT_TIMEOUT_SECONDS,
     MAX_ATTEMPTS,
@@ -105,7 +105,11 @@ class S3Store:
 
     def _read(self, wanted: dict[str, str]) -> bytes:
         try:
-            data = bytes(self._client.get_object(**wanted)["Body"].read())
+            answer = self._client.get_object(**wanted)
+            if not is_range(wanted, answer.get("ContentRange")):
+                answer["Body"].close()
+                raise SourceError("the store sends other bytes than the range that was asked for")
+            data = bytes(answer["Body"].read())
         except ClientError as error:
             if error.response["Error"]["Code"] in _BEYOND_END:
                 return b""

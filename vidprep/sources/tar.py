@@ -12,7 +12,15 @@ import tarfile
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from vidprep.errors import Reason, SourceError, TruncatedContainerError, UnsupportedContainerError
+from vidprep.errors import (
+    MalformedContainerError,
+    MediaError,
+    NotMediaError,
+    Reason,
+    SourceError,
+    TruncatedContainerError,
+    UnsupportedContainerError,
+)
 from vidprep.records import Identity
 from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
 
@@ -31,6 +39,10 @@ _MAX_HEADER_BYTES = 16 << 20
 _WINDOW_BYTES = 16 << 10
 
 
+#: Names of archives that are not read.
+COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst", ".tar.lz4", ".tar.Z")
+
+
 class Member(NamedTuple):
     """A regular file inside an archive."""
 
@@ -38,6 +50,19 @@ class Member(NamedTuple):
     offset: int
     """first byte of its data in the archive"""
     size_bytes: int
+    error: MediaError | None = None
+    """why it cannot be read in place"""
+
+
+class Directory(NamedTuple):
+    """What an archive holds."""
+
+    identity: Identity | None
+    """the archive's; None = it could not be told"""
+    members: list[Member]
+    """in the archive's order; of several with one name the last, as tar extracts them"""
+    error: MediaError | None = None
+    """why there are no members, or none after these"""
 
 
 class TarMemberSource:
@@ -114,66 +139,137 @@ def _find(archive: Source, name: str, identity: Identity | None) -> Member:
                 f"the archive ends at {archive.identity.size_bytes}, the member at {end}", reason=Reason.STALE
             )
         return Member(name, identity.member_offset, identity.size_bytes)
-    member = _directory(archive.uri, archive.identity).get(name)
+    directory = _directory(archive.uri, archive.identity)
+    member = directory[0].get(name)
     if member is None:
-        raise SourceError(f"the archive has no member {name!r}", reason=Reason.NOT_FOUND)
+        raise directory[1] or SourceError(f"the archive has no member {name!r}", reason=Reason.NOT_FOUND)
+    if member.error is not None:
+        raise member.error
     return member
 
 
 @lru_cache(maxsize=16)
-def _directory(archive_uri: str, identity: Identity) -> dict[str, Member]:
+def _directory(archive_uri: str, identity: Identity) -> tuple[dict[str, Member], MediaError | None]:
     """Members by name, of an archive that is known by its size and time."""
-    del identity
-    with open_file(archive_uri) as archive:
-        return {member.name: member for member in list_members(archive)}
+    with open_file(archive_uri, identity) as archive:
+        directory = list_members(archive)
+    return {member.name: member for member in directory.members}, directory.error
 
 
-def list_members(archive: Source) -> list[Member]:
-    """The whole regular members of an archive, in its order; of several with one name the last, as tar extracts them.
-
-    An archive that stops early, or is damaged after some members, gives those before the damage and a log line.
-
-    Raises:
-        ContainerError: it is no tar archive, or a compressed one.
-    """
-    file = _SourceFile(archive)
-    members: dict[str, Member] = {}
+def directory_of(uri: str, identity: Identity | None = None) -> Directory:
+    """The directory of an archive; one that cannot be opened has an error and no members."""
     try:
-        with tarfile.open(fileobj=file, mode="r:") as tar:
+        with open_file(uri, identity) as archive:
+            return list_members(archive)
+    except MediaError as error:
+        return Directory(identity, [], error)
+
+
+def list_members(archive: Source) -> Directory:
+    """All regular files of an archive.
+
+    A hard link is the file that it names. A member that the archive's end cuts off, or that is sparse, has an error. An
+    archive that is damaged gives the members before the damage, and its error. Links of the other kind, devices and
+    FIFOs are left out, and a line in the log counts them.
+    """
+    members: dict[str, Member] = {}
+    left_out: list[str] = []
+    error: MediaError | None = None
+    last = -1
+    try:
+        with tarfile.open(fileobj=_SourceFile(archive), mode="r:") as tar:
             for info in tar:
                 tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header; documented nowhere, stable since 2.3
-                if info.offset_data + info.size > archive.identity.size_bytes:
-                    _warn(archive, f"ends inside member {info.name!r}, which is left out", info.offset)
-                    break
-                if info.isreg() and not info.issparse():
-                    members[info.name] = Member(info.name, info.offset_data, info.size)
+                if info.offset <= last or info.size < 0:  # else some versions go round for ever
+                    raise tarfile.ReadError(f"a file of {info.size} bytes")
+                last = info.offset
+                if info.isreg() or info.islnk():
+                    members[info.name] = _member(info, members, archive.identity.size_bytes)
+                elif not info.isdir():
+                    left_out.append(info.name)
+                if info.isreg() and info.offset_data + info.size > archive.identity.size_bytes:
+                    break  # it has its own error
             else:
-                _check_end(archive, tar.offset)
-    except tarfile.TarError as error:
-        if not members:
-            raise _unreadable(archive, error) from error
-        _warn(archive, f"is damaged ({error}); members after it are left out", file.tell())
-    return list(members.values())
+                error = _end_error(archive, tar.offset, members)
+    except SourceError as unread:
+        error = unread
+    except Exception as damage:  # noqa: BLE001 - tarfile lets pass whatever a hostile header makes of its arithmetic
+        error = _damage_error(archive, damage, members)
+    if left_out:
+        logger.warning(
+            "%r: %d members are neither files nor folders and are left out, the first %r",
+            archive.uri,
+            len(left_out),
+            left_out[0],
+        )
+    return Directory(archive.identity, list(members.values()), error)
 
 
-def _check_end(archive: Source, offset: int) -> None:
-    """Tarfile stops without a word at a header that is none."""
+def _member(info: tarfile.TarInfo, before: dict[str, Member], end: int) -> Member:
+    """A regular file or a hard link; `end` is the archive's size."""
+    if info.islnk():
+        target = before.get(info.linkname)
+        if target is not None:
+            return target._replace(name=info.name)
+        message = f"a hard link to {info.linkname!r}, which does not stand before it in the archive"
+        return Member(info.name, info.offset_data, 0, SourceError(message, reason=Reason.NOT_FOUND, offset=info.offset))
+    error: MediaError | None = None
+    if info.issparse():
+        error = UnsupportedContainerError("a sparse member: its bytes do not lie in one piece", offset=info.offset)
+    elif info.offset_data + info.size > end:
+        have = max(end - info.offset_data, 0)
+        message = f"the archive ends inside this member: {have} of {info.size} bytes are there"
+        error = TruncatedContainerError(message, offset=info.offset)
+    return Member(info.name, info.offset_data, info.size, error)
+
+
+def _end_error(archive: Source, offset: int, members: dict[str, Member]) -> MediaError | None:
+    """Tarfile stops without a word at a header that is none, or is cut off."""
+    if offset >= archive.identity.size_bytes:
+        return None  # a missing end mark is common
     block = archive.read_at(offset, tarfile.BLOCKSIZE)
+    after = f"after {len(members)} files"
+    if len(block) < tarfile.BLOCKSIZE and block.strip(b"\0"):
+        return TruncatedContainerError(f"the archive ends inside a header, {after}", offset=offset)
     if block.strip(b"\0"):
-        _warn(archive, "is damaged; members after it are left out", offset)
+        return MalformedContainerError(f"the archive is damaged {after}: no header is here", offset=offset)
+    return None
 
 
-def _unreadable(archive: Source, error: tarfile.TarError) -> Exception:
-    head = archive.read_at(0, 4)
-    if head[:2] == b"\x1f\x8b" or head == b"\x28\xb5\x2f\xfd" or head[:3] == b"BZh":
-        return UnsupportedContainerError("a compressed archive has no members in place; decompress it", offset=0)
+def _damage_error(archive: Source, damage: Exception, members: dict[str, Member]) -> MediaError:
+    if members:
+        return MalformedContainerError(f"the archive is damaged after {len(members)} files: {damage}")
+    head = archive.read_at(0, tarfile.BLOCKSIZE)
     if not head:
         return TruncatedContainerError("the archive is empty", reason=Reason.EMPTY, offset=0)
-    return TruncatedContainerError(f"not a tar archive: {error}", reason=Reason.NOT_MEDIA, offset=0)
+    if head.startswith(_COMPRESSED_MARKS):
+        return _compressed_error()
+    if len(head) < tarfile.BLOCKSIZE:
+        return TruncatedContainerError("the archive ends inside its first header", offset=0)
+    return NotMediaError(f"not a tar archive: {damage}", offset=0)
 
 
-def _warn(archive: Source, message: str, offset: int) -> None:
-    logger.warning("%r %s (at byte %d)", archive.uri, message, offset)
+#: First bytes of gzip, Zstandard, bzip2, xz and LZ4.
+_COMPRESSED_MARKS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18")
+
+
+def _compressed_error() -> UnsupportedContainerError:
+    return UnsupportedContainerError("a compressed archive has no members in place; decompress it", offset=0)
+
+
+def archive_error(uri: str) -> MediaError | None:
+    """What to say to somebody who takes an archive for a video; None if the name is no archive's."""
+    if uri.endswith(COMPRESSED):
+        return _compressed_error()
+    if not uri.endswith(".tar"):
+        return None
+    directory = directory_of(uri)
+    if not directory.members:
+        return directory.error or UnsupportedContainerError("a tar archive without files")
+    first = directory.members[0].name
+    return UnsupportedContainerError(
+        f"a tar archive, whose {len(directory.members)} files are named one by one, as in {member_uri(uri, first)!r}"
+    )
 
 
 class _SourceFile(io.RawIOBase):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vidprep.containers.isobmff.boxes import FRAGMENT_BYTES, children, i32, u32, u64
-from vidprep.containers.isobmff.tables import Notes, Samples
+from vidprep.containers.isobmff.tables import MAX_FINDINGS, Notes, Samples
 from vidprep.containers.isobmff.walk import HOLE
 from vidprep.errors import Reason
 
@@ -96,7 +96,7 @@ class FragmentReader:
         implicit = box.start
         for span in children(data, box.body - box.start, len(data)).get(b"traf", ()):
             implicit = self._traf(data, span, box.start, implicit, notes)
-        self.warnings += notes.found
+        self.warnings += notes.found[: MAX_FINDINGS - len(self.warnings)]
 
     def _traf(self, data: bytes, span: Span, moof: int, implicit: int, notes: Notes) -> int:
         """Decode one track fragment; returns where the next one's data starts unless it says otherwise."""

@@ -262,12 +262,14 @@ def _one_entry(film: _Film, rows: RowTable, notes: Notes) -> tuple[Entry, RowTab
     """
     if not film.entries:
         raise MalformedContainerError("no sample description (stsd)", offset=notes.base)
+    if rows.entry is not None:
+        exists = (rows.entry > 0) & (rows.entry <= len(film.entries))
+        rows.entry = np.where(exists, rows.entry, 1)
     number = 1 if rows.entry is None or len(rows) == 0 else int(rows.entry[0])
-    entry = film.entries[number - 1] if 0 < number <= len(film.entries) else film.entries[0]
+    entry = film.entries[number - 1]
     _refuse(film, entry, notes)
     if rows.entry is not None and len(film.entries) > 1:
-        follows = [_can_follow(film, entry, e) for e in film.entries]
-        usable = np.array([False, *follows])[np.clip(rows.entry, 0, len(film.entries))]
+        usable = np.array([_can_follow(film, entry, each) for each in film.entries])[rows.entry - 1]
         if not usable.all():
             notes.add(f"{int((~usable).sum())} of {len(rows)} samples need another decoder set-up: left out")
             rows = rows.take(usable)

@@ -76,9 +76,9 @@ class Notes:
 
     def add(self, message: str, offset: int | None = None, reason: Reason = Reason.CORRUPT_TABLE) -> None:
         """Note `message`; `offset` is within the buffer."""
-        self.found.append(
-            Finding(reason=reason, message=message, offset=None if offset is None else self.base + offset)
-        )
+        if len(self.found) < MAX_FINDINGS:
+            where = None if offset is None else self.base + offset
+            self.found.append(Finding(reason=reason, message=message, offset=where))
 
 
 def read_samples(data: bytes, stbl: Boxes, size_bytes: int, notes: Notes) -> Samples:

@@ -11,6 +11,8 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vidprep.containers.matroska import ids
 from vidprep.containers.matroska.ebml import HEADER_ROOM, VINT_LENGTH, VINT_MASK, Element, Window, element_at
 from vidprep.containers.matroska.lacing import lace_sizes, max_header_bytes
@@ -31,6 +33,8 @@ _SCAN_BYTES = 64 << 10
 #: One less than the longest of what a search for a start looks at.
 _START_BYTES = 8
 _MAX_FINDINGS = 16
+#: Laced blocks up to this long are read whole, for their frames' first bytes.
+_LACED_BYTES = 4 << 10
 _MAX_RESYNCS = 1000
 _KEY_FLAG, _LACING_FLAGS = 0x80, 0x06
 
@@ -160,21 +164,29 @@ class Walk:
 
     def _laced(self, offset: int, end: int, flags: int, time: int, is_key: bool, duration: int) -> None:
         total = end - offset
-        head = self._window.read_at(offset, max_header_bytes(total)) if total > 0 else b""
+        head = (
+            self._window.read_at(offset, min(total, max(max_header_bytes(total), _LACED_BYTES))) if total > 0 else b""
+        )
         laces = lace_sizes((flags & _LACING_FLAGS) >> 1, head, total)
         if laces is None:
             self._find(Reason.CORRUPT_TABLE, "the lace sizes do not fit into their block, which is left out", offset)
             self._lose()
             return
         skip, sizes = laces
-        if not any(sizes):
-            return
-        offset += skip
-        for lace, size in enumerate(sizes):
-            if size:
-                first = self._window.read_at(offset, 1)[0]
-                self.rows.extend((offset, size, time, is_key, first, duration, lace, len(sizes)))
-            offset += size
+        size = np.array(sizes, np.int64)
+        place = skip + np.cumsum(size) - size
+        lace = size.nonzero()[0]
+        rows = np.empty((len(lace), NUM_COLUMNS), np.int64)
+        for column, values in (
+            (OFFSET, offset + place[lace]), (SIZE, size[lace]), (TIME, time), (KEY, is_key),
+            (HEAD, [self._first_byte(offset, head, at) for at in place[lace].tolist()]), (DURATION, duration),
+            (LACE, lace), (LACES, len(sizes)),
+        ):  # fmt: skip
+            rows[:, column] = values
+        self.rows.frombytes(rows.tobytes())
+
+    def _first_byte(self, offset: int, head: bytes, at: int) -> int:
+        return head[at] if at < len(head) else self._window.read_at(offset + at, 1)[0]
 
     def _room(self, position: int) -> tuple[bytes, int]:
         """Bytes that hold HEADER_ROOM from `position` on, and where in them it is."""

@@ -11,6 +11,7 @@ from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.decoders import open_decoder, restart
+from vidprep.loaders.engines.resize import resized
 from vidprep.loaders.packet_forms import av_packet
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from vidprep.loaders.cut import Cut, Packet
 
-    Pictures = npt.NDArray[np.uint8]
+    Pictures = npt.NDArray[Any]
 
 
 #: Pictures that a decoder may hold back: 16 in H.264 and HEVC, more with threads and in libdav1d.
@@ -34,8 +35,9 @@ class CpuEngine:
     can reach the next.
 
     Args:
-        size: (height, width) of what comes out, resized by swscale's bicubic filter; None = as coded, and a video
+        size: (height, width) of what comes out, resized by `resized`; None = as coded, and a video
             whose size changes is an error.
+        dtype: "uint8", or "uint16" for videos of more than 8 bits: white is 65535, as in swscale's rgb48.
         colour_default: matrix of pictures that are not tagged: "bt601" (also None, as swscale does), "bt709", "bt2020".
         num_threads: decoder threads of one call.
     """
@@ -43,31 +45,42 @@ class CpuEngine:
     name = "cpu"
 
     def __init__(
-        self, *, size: tuple[int, int] | None = None, colour_default: str | None = None, num_threads: int = 1
+        self,
+        *,
+        size: tuple[int, int] | None = None,
+        dtype: str = "uint8",
+        colour_default: str | None = None,
+        num_threads: int = 1,
     ) -> None:
         self.size = size
+        self.dtype = dtype
         self.colour_default = colour_default
         self.num_threads = num_threads
 
     def decode(self, cut: Cut) -> Pictures:
-        """RGB uint8 (len(cut.frames), H, W, 3).
+        """RGB (len(cut.frames), H, W, 3) of the engine's dtype.
 
         Raises:
             DecodeError: a wanted frame is missing, damaged, or of another size; names video and frame.
         """
         height, width = self.size or (cut.info.height, cut.info.width)
-        out = np.empty((len(cut.frames), height, width, 3), np.uint8)
-        for place, picture in self.iter_decode(cut):
-            out[place] = picture
+        out = np.empty((len(cut.frames), height, width, 3), self.dtype)
+        for place, picture in self._decoded(cut, out):
+            if not np.may_share_memory(picture, out):
+                out[place] = picture
         return out
 
     def iter_decode(self, cut: Cut) -> Iterator[tuple[int, Pictures]]:
-        """Each wanted frame as (place in cut.frames, RGB uint8 (H, W, 3)), ascending, one at a time in memory.
+        """Each wanted frame as (place in cut.frames, RGB (H, W, 3)), ascending, one at a time in memory.
 
         Raises:
             DecodeError: as decode.
         """
-        convert = RgbConverter(size=self.size, colour_default=self.colour_default)
+        return self._decoded(cut, None)
+
+    def _decoded(self, cut: Cut, out: Pictures | None) -> Iterator[tuple[int, Pictures]]:
+        """The same; pictures that are not to be resized are put into their places of `out` straight away."""
+        convert = RgbConverter(dtype=self.dtype, colour_default=self.colour_default)
         damage = _Damage(cut)
         due = 0
         with open_decoder(
@@ -84,7 +97,9 @@ class CpuEngine:
                     if place > due:
                         raise damage.missing(due, place)
                     self._check_size(cut, place, frame)
-                    yield place, _converted(convert, frame, cut, place)
+                    target = None if out is None or self.size else out[place]
+                    picture = _converted(convert, frame, cut, place, target)
+                    yield place, resized(picture, self.size) if self.size else picture
                     due += 1
         if due < len(cut.frames):
             raise damage.missing(due, None)
@@ -112,9 +127,9 @@ def reorder_depth(cut: Cut) -> int:
     return depth
 
 
-def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int) -> Pictures:
+def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int, out: Pictures | None) -> Pictures:
     try:
-        return convert(frame)
+        return convert(frame, out)
     except DecodeError as error:
         raise DecodeError(error.message, uri=cut.uri, frame_index=int(cut.frames[place])) from None
 

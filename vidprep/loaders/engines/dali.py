@@ -4,13 +4,15 @@ What DALI 2.4 does that must be worked around: it decodes from the first frame w
 key frame); it decodes each repeat again (only distinct frames are asked); where fewer pictures come than the header
 counts it returns unwritten or stale memory (only indices of pictures that the packets show are asked, and pictures
 that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says, and
-interpolates chroma in another way (`dali_planes` goes back to the decoded picture); some arguments end the process
-(they are never passed).
+interpolates chroma in another way (`dali_planes` goes back to the decoded picture); it cuts off what lies beyond RGB's
+range (`full_range` makes room; where that does not do, the cpu engine decodes the clip, counted); some arguments end
+the process (they are never passed).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,8 @@ import numpy as np
 from vidprep.errors import DecodeError
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.engines.dali_planes import planes_of
+from vidprep.loaders.engines.full_range import CODECS as CODECS_OF_EITHER_RANGE
+from vidprep.loaders.engines.full_range import with_full_range
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_to_rgb
 from vidprep.loaders.engines.sequences import sequences
@@ -27,8 +31,17 @@ from vidprep.loaders.packet_forms import elementary_packets
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vidprep.loaders.cut import Cut
     from vidprep.records import StreamInfo
+
+    Planes = tuple[Any, Any, Any]
+
+logger = logging.getLogger(__name__)
+
+#: Counted for clips that the cpu engine decoded because RGB does not tell what was decoded.
+UNCERTAIN = "RGB does not tell the samples"
 
 #: Codecs that DALI's CPU build decodes (H.264 and HEVC were removed in 2.1.1).
 CPU_CODECS = frozenset({"vp8", "vp9", "mjpeg"})
@@ -78,6 +91,8 @@ class DaliEngine:
         self._colour_default = colour_default
         self._lock = threading.Lock()
         self._pipe = self._built()
+        self.fallbacks: dict[str, int] = {}
+        """clips that the cpu engine decoded, by reason"""
 
     def decode(self, cut: Cut) -> Any:
         """RGB uint8 (len(cut.frames), H, W, 3): numpy on the CPU, torch on a GPU.
@@ -91,15 +106,43 @@ class DaliEngine:
             raise DecodeError(f"{reason}; use the cpu engine", uri=cut.uri)
         if len(cut.frames) == 0:
             return self._nothing(info)
-        file, places = cut_to_mp4(without_leading(cut))
+        converted = without_leading(cut)
+        if info.codec in CODECS_OF_EITHER_RANGE:
+            converted = with_full_range(converted)
+        file, places = cut_to_mp4(converted)
         pictures = self._run(cut, file, places.astype(np.int32))
         if tuple(pictures.shape) != (len(cut.frames), info.height, info.width, 3):
             raise DecodeError(
                 f"DALI returned {tuple(pictures.shape)}, the video is {info.width}x{info.height}", uri=cut.uri
             )  # fmt: skip
+        colour_range = "full" if info.codec in CODECS_OF_EITHER_RANGE else _range(info)
+        planes = []
+        for picture in pictures:
+            found = planes_of(picture, colour_range, device=self._device)
+            if found is None:
+                return self._decoded_on_cpu(cut)
+            planes.append(found)
         if self._device == "cpu":
-            return _recoloured(pictures, info)
-        return _recoloured_on_gpu(pictures, info, self._device, self._chroma_location(cut))
+            return _recoloured(planes, info)
+        return _recoloured_on_gpu(planes, info, self._device, self._chroma_location(cut))
+
+    @property
+    def num_fallbacks(self) -> int:
+        """Clips that the cpu engine decoded."""
+        return sum(self.fallbacks.values())
+
+    def _decoded_on_cpu(self, cut: Cut) -> Any:
+        from vidprep.loaders.engines.cpu import CpuEngine
+
+        logger.debug("%s: %s; the cpu engine takes it", cut.uri, UNCERTAIN)
+        with self._lock:
+            self.fallbacks[UNCERTAIN] = self.fallbacks.get(UNCERTAIN, 0) + 1
+        pictures = CpuEngine(colour_default=self._colour_default).decode(cut)
+        if self._device == "cpu":
+            return pictures
+        import torch
+
+        return torch.from_numpy(pictures).to(self._device)
 
     @staticmethod
     def _chroma_location(cut: Cut) -> int | None:
@@ -163,27 +206,22 @@ def _cause(error: BaseException) -> str:
     return (told[0] if told else type(error).__name__)[:300]
 
 
-def _recoloured(pictures: Any, info: StreamInfo) -> Any:
-    """(F, H, W, 3) numpy from DALI's CPU decoder, as every engine converts it."""
+def _recoloured(planes: Sequence[Planes], info: StreamInfo) -> Any:
+    """(F, H, W, 3) numpy from what DALI decoded on the CPU, as every engine converts it."""
     from vidprep.loaders.engines.colour import RgbConverter
 
     convert = RgbConverter()
-    out = np.empty_like(pictures)
-    for place, picture in enumerate(pictures):
-        out[place] = convert(_frame(planes_of(picture, _range(info), device="cpu"), info))
-    return out
+    return np.stack([convert(_frame(picture, info)) for picture in planes])
 
 
-def _recoloured_on_gpu(pictures: Any, info: StreamInfo, device: str, chroma_location: int | None) -> Any:
-    """(F, H, W, 3) numpy from DALI's GPU decoder → torch, as every engine converts it."""
+def _recoloured_on_gpu(planes: Sequence[Planes], info: StreamInfo, device: str, chroma_location: int | None) -> Any:
+    """(F, H, W, 3) torch from what DALI decoded on a GPU, as every engine converts it."""
     import torch
 
     height, width = info.height, info.width  # both even
-    surfaces = np.empty((len(pictures), height * 3 // 2, width), np.uint8)
-    for surface, picture in zip(surfaces, pictures, strict=True):
-        surface[:height], surface[height:, 0::2], surface[height:, 1::2] = planes_of(
-            picture, _range(info), device=device
-        )
+    surfaces = np.empty((len(planes), height * 3 // 2, width), np.uint8)
+    for surface, picture in zip(surfaces, planes, strict=True):
+        surface[:height], surface[height:, 0::2], surface[height:, 1::2] = picture
     return surface_to_rgb(torch.from_numpy(surfaces).to(device), info, chroma_location)
 
 
@@ -191,7 +229,7 @@ def _range(info: StreamInfo) -> str:
     return info.colour_range or ("full" if (info.pix_fmt or "").startswith("yuvj") else DEFAULT_RANGE)
 
 
-def _frame(planes: tuple[Any, Any, Any], info: StreamInfo) -> Any:
+def _frame(planes: Planes, info: StreamInfo) -> Any:
     """The picture as FFmpeg holds it, tagged."""
     import av
 

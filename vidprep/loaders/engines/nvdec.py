@@ -120,6 +120,7 @@ class NvdecEngine:
     Args:
         device: "cuda:0".
         num_decoders: decoder sessions alive at once; a call that finds all of them busy waits.
+        dtype: "uint8", or "uint16" for videos of more than 8 bits: white is 65535, as in swscale's rgb48.
         colour_default: matrix of pictures that are not tagged; None = "bt601", as swscale takes them.
 
     Raises:
@@ -133,12 +134,14 @@ class NvdecEngine:
         device: str = "cuda:0",
         *,
         num_decoders: int = DEFAULT_NUM_DECODERS,
+        dtype: str = "uint8",
         colour_default: str | None = None,
     ) -> None:
         torch, self._nvc = _import_torch(), _import_nvc()
         self._device = torch.device(device)
         self.num_decoders = num_decoders
         self._context = _primary_context(torch, self._device)
+        self.dtype = dtype
         self._colour_default = colour_default
         warm_up(self._device)
         self._pool: DecoderPool[StreamKind, _Session] = DecoderPool(self._new_session, num_decoders)
@@ -151,7 +154,7 @@ class NvdecEngine:
         """pictures that NVDEC decoded, wanted or not"""
 
     def decode(self, cut: Cut) -> Any:
-        """RGB torch uint8 (len(cut.frames), H, W, 3) on the device, finished.
+        """RGB (len(cut.frames), H, W, 3), torch of the engine's dtype on the device, finished.
 
         Raises:
             DecodeError: a wanted frame is missing, damaged, or of another size; names video and frame.
@@ -206,14 +209,14 @@ class NvdecEngine:
             if self._fallback is None:
                 from vidprep.loaders.engines.cpu import CpuEngine
 
-                self._fallback = CpuEngine(colour_default=self._colour_default)
+                self._fallback = CpuEngine(dtype=self.dtype, colour_default=self._colour_default)
         return torch.from_numpy(self._fallback.decode(cut)).to(self._device)
 
     def _tagged(self, info: StreamInfo) -> StreamInfo:
         return dataclasses.replace(info, colour_matrix=info.colour_matrix or self._colour_default)
 
     def _new_session(self, kind: StreamKind) -> _Session:
-        return _Session(self._nvc, self._device, self._context, kind)
+        return _Session(self._nvc, self._device, self._context, kind, self.dtype)
 
     def _size_reason(self, kind: StreamKind) -> str | None:
         """Why this GPU's NVDEC cannot take the size, or None."""
@@ -285,8 +288,10 @@ def _kind(info: StreamInfo) -> StreamKind:
 class _Session:
     """One decoder, its CUDA stream and its packets; for one thread at a time."""
 
-    def __init__(self, nvc: Any, device: Any, context: int, kind: StreamKind) -> None:
+    def __init__(self, nvc: Any, device: Any, context: int, kind: StreamKind, dtype: str) -> None:
         import torch
+
+        self._dtype = dtype
 
         self._stream = torch.cuda.Stream(device)
         self._kind = kind
@@ -320,7 +325,7 @@ class _Session:
             wanted = _Wanted(cut, self._kind, self._stream.device, self._gives_plain_surfaces)
             for run, packets in zip(runs, cut.segments, strict=True):
                 feed(run, _due(cut, packets), wanted)
-            pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location)
+            pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location, self._dtype)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
             return pictures, finished

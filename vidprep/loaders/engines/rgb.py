@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 #: The smallest picture, to try a conversion with.
 TWO_BY_TWO = StreamInfo(container="", codec="h264", width=2, height=2)
 
+#: What an 8-bit level is in each dtype: white is 255, or 65535.
+GAINS = {"uint8": 1, "uint16": 257}
+
 #: Frames that the torch path converts at once; bounds its temporaries at about 40 bytes a pixel each.
 TORCH_FRAMES_AT_ONCE = 8
 
@@ -28,7 +31,7 @@ def surface_rows(height: int) -> int:
     return height + (height + 1) // 2
 
 
-def surface_to_rgb(surfaces: Any, info: StreamInfo, chroma_location: int | None = None) -> Any:
+def surface_to_rgb(surfaces: Any, info: StreamInfo, chroma_location: int | None = None, dtype: str = "uint8") -> Any:
     """Semi-planar 4:2:0 pictures to RGB.
 
     Args:
@@ -36,16 +39,17 @@ def surface_to_rgb(surfaces: Any, info: StreamInfo, chroma_location: int | None 
             (F, surface_rows(H), W rounded up to even), contiguous.
         info: the stream's size and colour tags.
         chroma_location: the stream's chroma sample location type (H.264, HEVC); None = not stated.
+        dtype: a key of GAINS.
 
     Returns:
-        torch uint8 (F, H, W, 3) on the same device, ready on the current stream.
+        torch (F, H, W, 3) of that dtype on the same device, ready on the current stream.
     """
     import torch
 
     if surfaces.dtype == torch.uint16:
         surfaces = surfaces.view(torch.int16)
     convert = _triton_converter() if surfaces.is_cuda else None
-    return (convert or _convert_torch)(surfaces, info, chroma_siting(info, chroma_location))
+    return (convert or _convert_torch)(surfaces, info, chroma_siting(info, chroma_location), GAINS[dtype])
 
 
 def warm_up(device: Any) -> None:
@@ -69,19 +73,18 @@ def _device_taps(num_in: int, num_out: int, first: float, device: str) -> tuple[
     return taps[0], taps[1]
 
 
-def _convert_torch(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> Any:
+def _convert_torch(surfaces: Any, info: StreamInfo, siting: tuple[float, float], gain: float = 1) -> Any:
     import torch
 
-    out = torch.empty(
-        (len(surfaces), info.height, info.width, 3), dtype=torch.uint8, device=surfaces.device
-    )  # fmt: skip
+    shape = (len(surfaces), info.height, info.width, 3)
+    out = torch.empty(shape, dtype=torch.uint8 if gain == 1 else torch.uint16, device=surfaces.device)
     for start in range(0, len(surfaces), TORCH_FRAMES_AT_ONCE):
         part = slice(start, start + TORCH_FRAMES_AT_ONCE)
-        out[part] = _convert_some(surfaces[part], info, siting)
+        out[part] = _convert_some(surfaces[part], info, siting, gain).to(out.dtype)
     return out
 
 
-def _convert_some(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> Any:
+def _convert_some(surfaces: Any, info: StreamInfo, siting: tuple[float, float], gain: float) -> Any:
     import torch
 
     height, width = info.height, info.width
@@ -95,7 +98,7 @@ def _convert_some(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) 
         for plane, zero in zip((planes[:, :height, :width], chroma[..., 0], chroma[..., 1]), table.offset, strict=True)
     )
     rows = [float(a) * y + float(b) * cb + float(c) * cr for a, b, c in table.matrix]
-    return torch.stack(rows, -1).add_(0.5).clamp_(0, 255).to(torch.uint8)
+    return torch.stack(rows, -1).mul_(gain).add_(0.5).clamp_(0, 255 * gain)
 
 
 def _levels(surfaces: Any) -> Any:
@@ -132,7 +135,7 @@ def _triton_converter() -> Any:
     return convert
 
 
-def launch_arguments(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> tuple[Any, ...]:
+def launch_arguments(surfaces: Any, info: StreamInfo, siting: tuple[float, float], gain: float = 1) -> tuple[Any, ...]:
     """What the fused kernel takes after source and destination."""
     import torch
 
@@ -148,6 +151,8 @@ def launch_arguments(surfaces: Any, info: StreamInfo, siting: tuple[float, float
         surfaces.shape[2],
         1.0 if surfaces.dtype == torch.uint8 else 1 / 256,
         HORIZONTAL_LIMIT,
+        float(gain),
+        255.0 * gain,
         *(float(value) for value in table.offset),
         *(float(value) for value in table.matrix.reshape(-1)),
     )

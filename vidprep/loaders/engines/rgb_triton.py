@@ -20,7 +20,7 @@ BLOCK_PIXELS = 256
 def _kernel(  # type: ignore[no-untyped-def]  # Triton reads annotations as its own
     src, out, x_index, x_weight, y_index, y_weight,
     height, width, frame_stride, pitch, scale, limit,
-    zero_y, zero_cb, zero_cr, ry, rcb, rcr, gy, gcb, gcr, by, bcb, bcr,
+    gain, top, zero_y, zero_cb, zero_cr, ry, rcb, rcr, gy, gcb, gcr, by, bcb, bcr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -46,19 +46,21 @@ def _kernel(  # type: ignore[no-untyped-def]  # Triton reads annotations as its 
         cb += tl.minimum(across_cb, limit) * down
         cr += tl.minimum(across_cr, limit) * down
     pixel = out + ((frame * height + y) * width + x) * 3
-    red = tl.minimum(tl.maximum(luma * ry + cb * rcb + cr * rcr + 0.5, 0.0), 255.0)
-    green = tl.minimum(tl.maximum(luma * gy + cb * gcb + cr * gcr + 0.5, 0.0), 255.0)
-    blue = tl.minimum(tl.maximum(luma * by + cb * bcb + cr * bcr + 0.5, 0.0), 255.0)
-    tl.store(pixel, red.to(tl.int32).to(tl.uint8), mask=inside)
-    tl.store(pixel + 1, green.to(tl.int32).to(tl.uint8), mask=inside)
-    tl.store(pixel + 2, blue.to(tl.int32).to(tl.uint8), mask=inside)
+    red = tl.minimum(tl.maximum((luma * ry + cb * rcb + cr * rcr) * gain + 0.5, 0.0), top)
+    green = tl.minimum(tl.maximum((luma * gy + cb * gcb + cr * gcr) * gain + 0.5, 0.0), top)
+    blue = tl.minimum(tl.maximum((luma * by + cb * bcb + cr * bcr) * gain + 0.5, 0.0), top)
+    kind = out.dtype.element_ty
+    tl.store(pixel, red.to(tl.int32).to(kind), mask=inside)
+    tl.store(pixel + 1, green.to(tl.int32).to(kind), mask=inside)
+    tl.store(pixel + 2, blue.to(tl.int32).to(kind), mask=inside)
 
 
-def convert(surfaces: Any, info: StreamInfo, siting: tuple[float, float]) -> Any:
+def convert(surfaces: Any, info: StreamInfo, siting: tuple[float, float], gain: float = 1) -> Any:
     """As surface_to_rgb, on the current stream."""
     import torch
 
-    out = torch.empty((len(surfaces), info.height, info.width, 3), dtype=torch.uint8, device=surfaces.device)
+    shape = (len(surfaces), info.height, info.width, 3)
+    out = torch.empty(shape, dtype=torch.uint8 if gain == 1 else torch.int16, device=surfaces.device)
     grid = (triton.cdiv(info.width, BLOCK_PIXELS), info.height, len(surfaces))
-    _kernel[grid](surfaces, out, *launch_arguments(surfaces, info, siting), BLOCK=BLOCK_PIXELS)
-    return out
+    _kernel[grid](surfaces, out, *launch_arguments(surfaces, info, siting, gain), BLOCK=BLOCK_PIXELS)
+    return out if gain == 1 else out.view(torch.uint16)

@@ -2,8 +2,8 @@
 
 torchcodec (samplers/_index_based.py, _time_based.py, _common.py), torchvision (datasets/video_utils.py, samplers/
 clip_sampler.py), pytorchvideo (data/clip_sampling.py, transforms/functional.py), DALI (reader and `uniform_sample`),
-Energon (av_decoder.py), LeRobot (delta_timestamps), cosmos-curate (core/sensors/sampling), Daft (read_video_frames),
-video2dataset. N = frames of the video, T = frames of a clip, K = clips, s = stride.
+Energon (av_decoder.py), LeRobot (delta_timestamps), cosmos-curate (core/sensors/sampling), NeMo Curator (clipping),
+Daft (read_video_frames), video2dataset. N = frames of the video, T = frames of a clip, K = clips, s = stride.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vidprep.errors import SamplingError
-from vidprep.samplers.compat.arithmetic import integers, linspace_f32, linspace_int, linspace_np, uniform_int
+from vidprep.samplers.compat.arithmetic import (
+    integers,
+    linspace_f32,
+    linspace_int,
+    linspace_np,
+    uniform_int,
+    uniform_real,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +31,12 @@ if TYPE_CHECKING:
     from vidprep.timebase import FloatArray, IntArray
 
 __all__ = [
-    "cosmos_grid_count", "cosmos_windows", "daft_interval", "dali_dense_starts", "dali_uniform", "energon_uniform_starts",
-    "lerobot_delta", "pytorchvideo_subsample", "pytorchvideo_uniform_clips", "torchcodec_clip", "torchcodec_random_start",
-    "torchcodec_regular_starts", "torchcodec_regular_times", "torchvision_resample", "torchvision_uniform_clips",
-    "torchvision_window_starts", "video2dataset_start", "video2dataset_uniform",
+    "cosmos_grid_count", "cosmos_windows", "curator_fixed_stride", "daft_interval", "dali_dense_starts", "dali_uniform",
+    "energon_uniform_starts", "lerobot_delta", "pytorchvideo_constant_clips", "pytorchvideo_random_clip",
+    "pytorchvideo_subsample", "pytorchvideo_uniform_clips", "torchcodec_clip", "torchcodec_clip_times",
+    "torchcodec_random_start", "torchcodec_random_time", "torchcodec_regular_starts", "torchcodec_regular_times",
+    "torchvision_distributed", "torchvision_resample", "torchvision_uniform_clips", "torchvision_window_starts",
+    "video2dataset_start", "video2dataset_uniform",
 ]  # fmt: skip
 
 
@@ -60,18 +69,35 @@ def torchcodec_clip(n: int, start: int, t: int, s: int, policy: str = "repeat_la
     return inside[i % len(inside)] if policy == "wrap" else inside[np.minimum(i, len(inside) - 1)]
 
 
+def torchcodec_clip_times(
+    end_seconds: float, start: float, t: int, between_frames: float, policy: str = "repeat_last"
+) -> FloatArray:
+    """Times of one clip of a stream that ends at `end_seconds`: those before the end, then as `torchcodec_clip`."""
+    inside: FloatArray = np.asarray(start + np.arange(t) * between_frames, np.float64)
+    inside = inside[inside < end_seconds]
+    if len(inside) < t and policy == "error":
+        raise SamplingError(
+            f"torchcodec: clip from {start} s needs {t} frames, {len(inside)} come before {end_seconds} s"
+        )
+    i = np.arange(t)
+    return inside[i % len(inside)] if policy == "wrap" else inside[np.minimum(i, len(inside) - 1)]
+
+
 def torchcodec_regular_times(
     end_seconds: float, between_clips: float, t: int, between_frames: float, policy: str = "repeat_last"
 ) -> FloatArray:
     """`clips_at_regular_timestamps` of a stream that starts at 0: float64[K, T] times."""
-    starts = np.arange(0.0, end_seconds - (t - 1) * between_frames, between_clips)
-    i = np.arange(t)
-    rows = []
-    for start in starts:
-        inside = start + i * between_frames
-        inside = inside[inside < end_seconds]
-        rows.append(inside[i % len(inside)] if policy == "wrap" else inside[np.minimum(i, len(inside) - 1)])
+    starts = np.arange(0.0, end_seconds - (t - 1) * between_frames, between_clips).tolist()
+    rows = [torchcodec_clip_times(end_seconds, start, t, between_frames, policy) for start in starts]
     return np.array(rows).reshape(-1, t)
+
+
+def torchcodec_random_time(end_seconds: float, t: int, between_frames: float, draw: Draw) -> float:
+    """`clips_at_random_timestamps`: a start uniform in [0, end − (T − 1)·Δ) seconds."""
+    last = end_seconds - (t - 1) * between_frames
+    if last <= 0:
+        raise SamplingError(f"torchcodec: sampling range [0, {last:g}) s: expected its end above 0")
+    return uniform_real(draw, 0.0, last)
 
 
 def torchvision_resample(n: int, fps: float, new_fps: float) -> IntArray:
@@ -97,6 +123,14 @@ def torchvision_uniform_clips(lengths: Sequence[int], k: int) -> IntArray:
         if length
     ]
     return integers(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
+
+
+def torchvision_distributed(clips: Sequence[int], rank: int, world_size: int, group: int) -> list[int]:
+    """`DistributedSampler(group_size)`: every world_size-th group of clips, the first ones again to fill up."""
+    groups = [list(clips[start : start + group]) for start in range(0, len(clips), group)]
+    most = -(-len(groups) // world_size) * world_size
+    taken = (groups[number % len(groups)] for number in range(rank, most, world_size))
+    return [clip for part in taken for clip in part]
 
 
 def pytorchvideo_subsample(n: int, count: int) -> IntArray:
@@ -125,6 +159,17 @@ def pytorchvideo_uniform_clips(
         clips.append(following)
 
 
+def pytorchvideo_random_clip(duration: Fraction, clip: Fraction, draw: Draw) -> Fraction:
+    """`RandomClipSampler`: a start uniform in [0, max(D − clip, 0)] seconds."""
+    return Fraction(uniform_real(draw, 0.0, float(max(duration - clip, Fraction(0)))))
+
+
+def pytorchvideo_constant_clips(duration: Fraction, clip: Fraction, k: int) -> list[Fraction]:
+    """`ConstantClipsPerVideoSampler`: K starts from 0 to D − clip seconds, as far apart."""
+    room = max(duration - clip, Fraction(0))
+    return [i * room / max(k - 1, 1) for i in range(k)]
+
+
 def dali_uniform(n: int, count: int) -> IntArray:
     """`uniform_sample` of the reader: floor(i/(L−1)·(n−1) + 0.5) in float64; L = 1 gives frame 0."""
     return integers(np.floor(linspace_np(0, n - 1, count) + 0.5))
@@ -137,9 +182,9 @@ def dali_dense_starts(n: int, t: int, s: int, step: int | None = None, *, padded
     return np.arange(count + (padded and count * step < n), dtype=np.int64) * step
 
 
-def energon_uniform_starts(duration: float, clip: float, k: int) -> FloatArray:
-    """`get_clips_uniform`: linspace(0, D − clip, K) seconds."""
-    return linspace_np(0.0, duration - clip, k)
+def energon_uniform_starts(duration: float, clip: float, k: int, frame: float = 0.0) -> FloatArray:
+    """`get_clips_uniform`: linspace(0, D − clip, K) seconds; single frames (clip = 0) half a frame inside the ends."""
+    return linspace_np(0.0, duration - clip, k) if clip else linspace_np(frame / 2, duration - frame / 2, k)
 
 
 def lerobot_delta(anchor: int, deltas: Sequence[float], fps: float) -> IntArray:
@@ -158,6 +203,13 @@ def cosmos_windows(n: int, window: int = 128, least_remainder: int = 64) -> list
     if len(starts) > 1 and n - starts[-1] < least_remainder:
         starts.pop()
     return list(zip(starts, [*starts[1:], n], strict=True))
+
+
+def curator_fixed_stride(duration: float, clip: float, stride: float, least: float) -> list[tuple[float, float]]:
+    """`FixedStrideExtractorStage` of NeMo Curator: [j·stride, min(j·stride + clip, D)] of `least` seconds or more."""
+    starts = [j * stride for j in range(math.ceil(duration / stride))]
+    clips = [(start, min(start + clip, duration)) for start in starts]
+    return [(start, end) for start, end in clips if end - start >= least]
 
 
 def daft_interval(times: FloatArray, interval: float, eps: float = 1e-6) -> IntArray:

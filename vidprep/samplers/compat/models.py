@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "diffsynth_frames", "finetrainers_frames", "internvideo_fps", "internvideo_middle", "internvideo_rand",
     "llava_frames", "opensora_crop", "opensora_target_fps", "opensoraplan_frames", "qwen_count", "qwen_frames",
+    "qwen_range",
     "wan_vace_frames",
 ]  # fmt: skip
 
@@ -50,6 +51,15 @@ def qwen_count(
 def qwen_frames(n: int, count: int, start: int = 0) -> IntArray:
     """round(torch.linspace(start, start + n − 1, count)), half to even."""
     return integers(np.round(linspace_f32(start, start + n - 1, count)))
+
+
+def qwen_range(n: int, fps: float, start_seconds: float | None, end_seconds: float | None) -> tuple[int, int]:
+    """`calculate_video_frame_range`: first and last frame, both taken, of a part of the video; `qwen_frames` spreads over them."""
+    first = 0 if start_seconds is None else math.ceil(max(start_seconds, 0.0) * fps)
+    last = n - 1 if end_seconds is None else min(math.floor(min(max(end_seconds, 0.0), n / fps) * fps), n - 1)
+    if first >= last:
+        raise SamplingError(f"qwen: frames {first} to {last}: expected the start before the end")
+    return first, last
 
 
 def llava_frames(n: int, avg_fps: float, fps: float, upbound: int = 0) -> IntArray:

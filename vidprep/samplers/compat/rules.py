@@ -146,8 +146,12 @@ def _slowfast_segments(ask: Ask) -> IntArray:
 
 
 def _videomae(ask: Ask) -> IntArray:
-    draw = ask.draw if ask.policy.name == "random" else None
-    return recognition.videomae_clip(ask.n, ask.policy.frames, ask.policy.stride, ask.clip, ask.policy.clips or 1, draw)
+    """With V-JEPA 2 pad="shift" stands for `allow_clip_overlap`."""
+    policy, draw = ask.policy, ask.draw if ask.policy.name == "random" else None
+    overlap = policy.compat == "vjepa2" and policy.pad == "shift"
+    return recognition.videomae_clip(
+        ask.n, policy.frames, policy.stride, ask.clip, policy.clips or 1, draw, overlap=overlap
+    )
 
 
 def _qwen_uniform(ask: Ask) -> IntArray:
