@@ -125,7 +125,7 @@ def _whole(window: Window, position: int, size: int) -> tuple[bytes, int, int]:
     """A buffer with all of a box of a 32-bit size, and where in it its body starts and ends."""
     if not 8 <= size <= MAX_PLAIN_BYTES:
         raise _NotPlain
-    data, at = window.view(position, size)
+    data, at = window.exactly(position, size)
     if at + size > len(data):
         raise _NotPlain
     return data, at + 8, at + size
