@@ -83,8 +83,8 @@ class cached_property(Generic[_T]):  # noqa: N801 - reads as the decorator that 
         return value
 
 
-#: Plain numbers: numpy takes a detour for each IntFlag it meets.
-_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
+#: Ready arrays: numpy takes a detour for each IntFlag, and a shorter one for each number, that it meets.
+_KEY, _SHOWN = np.array(SampleFlag.KEY, np.uint8), np.array(SampleFlag.SHOWN, np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

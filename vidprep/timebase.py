@@ -70,7 +70,16 @@ def unchecked(cls: type[_T], **fields: Any) -> _T:
     Left out fields keep their defaults, `__post_init__` is not run: for values that are right by construction.
     """
     made = object.__new__(cls)
-    made.__dict__.update(fields)
+    object.__setattr__(made, "__dict__", fields)
+    return made
+
+
+def altered(value: _T, **fields: Any) -> _T:
+    """As `dataclasses.replace`, for values that `unchecked` may make: a copy with other values in some fields."""
+    made = object.__new__(type(value))
+    copied = value.__dict__.copy()
+    copied.update(fields)
+    object.__setattr__(made, "__dict__", copied)
     return made
 
 

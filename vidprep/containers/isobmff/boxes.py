@@ -70,6 +70,13 @@ class Window:
             begin = 0
         return self._data, begin
 
+    def exactly(self, offset: int, size: int) -> tuple[bytes, int]:
+        """As `view`, and if that takes a read, one of these bytes alone."""
+        window_bytes, self.window_bytes = self.window_bytes, 0
+        found = self.view(offset, size)
+        self.window_bytes = window_bytes
+        return found
+
 
 def top_boxes(window: Window, position: int = 0) -> Iterator[TopBox]:
     """Boxes at the file's top level, in order, up to the first that cannot be one (size below its own header)."""

@@ -11,6 +11,7 @@ from vidprep.containers.codecconfig import codec_facts
 from vidprep.containers.isobmff.fourccs import CONTAINER_BY_BRAND
 from vidprep.containers.isobmff.tracks import Geometry, describe, geometry, media_header
 from vidprep.records import StreamInfo
+from vidprep.timebase import altered
 
 if TYPE_CHECKING:
     from vidprep.containers.codecconfig import CodecFacts
@@ -30,9 +31,8 @@ def stream_info(
 ) -> StreamInfo:
     """Facts of the film."""
     has_audio, audio_seconds = _audio(movie)
-    info = object.__new__(StreamInfo)  # 40 fields set one by one would take as long as reading the boxes
-    info.__dict__.update(
-        common_info(entry, geometry(movie, track), brand[:3], timescale).__dict__,
+    return altered(
+        common_info(entry, geometry(movie, track), brand[:3], timescale),
         stream_index=track.stream_index,
         track_id=track.track_id,
         last_duration_ticks=totals.last_duration_ticks,
@@ -41,7 +41,6 @@ def stream_info(
         audio_duration_seconds=audio_seconds,
         other_streams=describe(movie, others) if others or movie.covers else (),
     )
-    return info
 
 
 def stream_facts(entry: Entry, timescale: int) -> StreamInfo:

@@ -24,13 +24,14 @@ from vidprep.containers.isobmff.tables import (
     within_chunks,
 )
 from vidprep.containers.isobmff.tracks import SAME_FILE, placed, read_matrix
-from vidprep.records import ParsedVideo, SampleFlag, SampleTable, StreamInfo
-from vidprep.timebase import presentation_order, unchecked
+from vidprep.records import ParsedVideo, SampleFlag, SampleTable
+from vidprep.timebase import altered, presentation_order, unchecked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vidprep.containers.isobmff.boxes import Window
+    from vidprep.records import StreamInfo
     from vidprep.timebase import IntArray
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
@@ -69,11 +70,16 @@ class _NotPlain(Exception):  # noqa: N818 - no error: it never leaves this modul
 
 
 class _Track(NamedTuple):
-    number: int
-    boxes: _Places
-    media: _Places
+    handler: bytes
+    track_id: int
+    picture: int
+    """where the matrix, width and height are"""
+    information: int
+    """where minf is"""
     timescale: int
     duration: int
+    edit: tuple[int, int, int] | None
+    """duration, media time and rate, as stored"""
 
 
 def read_plain(window: Window) -> ParsedVideo | None:
@@ -119,7 +125,7 @@ def _whole(window: Window, position: int, size: int) -> tuple[bytes, int, int]:
     """A buffer with all of a box of a 32-bit size, and where in it its body starts and ends."""
     if not 8 <= size <= MAX_PLAIN_BYTES:
         raise _NotPlain
-    data, at = window.view(position, size)
+    data, at = window.exactly(position, size)
     if at + size > len(data):
         raise _NotPlain
     return data, at + 8, at + size
@@ -132,19 +138,18 @@ _MAX_TOP_BOXES = 16
 
 def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo:
     header, places = _movie_boxes(data, start, end)
-    film, audio = _choose(data, places)
+    number, film, audio = _choose(data, places)
     size, _, version, movie_timescale = _mvhd(data, header)
     if size != 108 or version >= _VERSION_1:
         raise _NotPlain
-    tables = _Tables(data, film.media[b"minf"])
-    common, track_id = _facts(data, header, film, tables, brand)
-    edit = _edit(data, film, movie_timescale) if b"edts" in film.boxes else None
+    tables = _Tables(data, film.information)
+    common = _facts(data, header, film, tables, brand)
+    edit = _segment(film.edit, film.timescale, movie_timescale) if film.edit else None
     table, last_duration = _sample_table(tables, edit, size_bytes)
-    info = object.__new__(StreamInfo)
-    info.__dict__.update(
-        common.__dict__,
-        stream_index=film.number,
-        track_id=track_id,
+    info = altered(
+        common,
+        stream_index=number,
+        track_id=film.track_id,
         last_duration_ticks=last_duration,
         header_num_frames=len(table.size),
         has_audio=audio is not None,
@@ -190,26 +195,68 @@ def _boxes(data: bytes, at: int, end: int, known: frozenset[bytes]) -> _Places:
     return found
 
 
-def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[_Track, _Track | None]:
-    """The only video track, and the first sound."""
+def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[int, _Track, _Track | None]:
+    """Number of the only video track, that track, and the first sound."""
     film = audio = None
-    for number, (start, end) in enumerate(places):
-        boxes = _boxes(data, start, end, _IN_TRACK)
-        at = boxes[b"mdia"]
-        media = _boxes(data, at + 8, at + u32(data, at)[0], _IN_MEDIA)
-        size, _, version, timescale, duration = _mdhd(data, media[b"mdhd"])
-        named, _, handler = _hdlr(data, media[b"hdlr"])
-        if size != 32 or version >= _VERSION_1 or named < 20:
-            raise _NotPlain
-        if handler == b"soun":
-            audio = audio or _Track(number, boxes, media, timescale, duration)
-        elif handler == b"vide" and film is None:
-            film = _Track(number, boxes, media, timescale, duration)
-        elif handler in _VIDEO:
+    number = 0
+    for index, (start, end) in enumerate(places):
+        track = _usual_track(data, start, end) or _track(data, start, end)
+        if track.handler == b"soun":
+            audio = audio or track
+        elif track.handler == b"vide" and film is None:
+            film, number = track, index
+        elif track.handler in _VIDEO:
             raise _NotPlain
     if film is None:
         raise _NotPlain
-    return film, audio
+    return number, film, audio
+
+
+def _usual_track(data: bytes, start: int, end: int) -> _Track | None:
+    """A track whose boxes stand in the usual order and are of the usual sizes, so that one look tells all; or None."""
+    (
+        tkhd, track_id, edts, duration, media_time, rate, mdia_size, mdia, mdhd, timescale, media_duration,
+        named, hdlr, handler,
+    ) = _usual(data, start)  # fmt: skip
+    information = start + _USUAL_BYTES + named
+    if (tkhd, edts, mdia, mdhd, hdlr) != _USUAL or start + _BEFORE_MEDIA_BYTES + mdia_size != end or named < 20:
+        return None
+    size, kind = _header(data, information)
+    if kind != b"minf" or information + size != end:
+        return None
+    edit = duration, media_time, rate
+    return _Track(handler, track_id, start + 48, information, timescale, media_duration, edit)
+
+
+# tkhd, edts with an elst of one entry, mdia, mdhd and hdlr, the constant parts of each in one piece
+_usual = Struct(">9s11xI68x 24sIiI I4s 9s11xII4x I4s8x4s").unpack_from
+_USUAL = (
+    b"\0\0\0\x5ctkhd\0", b"\0\0\0\x24edts\0\0\0\x1celst\0\0\0\0\0\0\0\1", b"mdia", b"\0\0\0\x20mdhd\0", b"hdlr",
+)  # fmt: skip
+_BEFORE_MEDIA_BYTES = 92 + 36
+_USUAL_BYTES = _BEFORE_MEDIA_BYTES + 8 + 32
+
+
+def _track(data: bytes, start: int, end: int) -> _Track:
+    """A track of whatever order."""
+    boxes = _boxes(data, start, end, _IN_TRACK)
+    at, header = boxes[b"mdia"], boxes[b"tkhd"]
+    media = _boxes(data, at + 8, at + u32(data, at)[0], _IN_MEDIA)
+    header_size, _, header_version, track_id = _tkhd(data, header)
+    size, _, version, timescale, duration = _mdhd(data, media[b"mdhd"])
+    named, _, handler = _hdlr(data, media[b"hdlr"])
+    if (header_size, size) != (92, 32) or version >= _VERSION_1 or header_version >= _VERSION_1 or named < 20:
+        raise _NotPlain
+    edit = _edit(data, boxes[b"edts"]) if handler == b"vide" and b"edts" in boxes else None
+    return _Track(handler, track_id, header + 48, media[b"minf"], timescale, duration, edit)
+
+
+def _edit(data: bytes, at: int) -> tuple[int, int, int]:
+    """The only edit of a list."""
+    size, _, list_size, kind, version, count, *edit = _edts(data, at)
+    if (size, list_size, kind, count) != (36, 28, b"elst", 1) or version >= _VERSION_1:
+        raise _NotPlain
+    return tuple(edit)
 
 
 _VIDEO = frozenset({b"vide", b"pict"})
@@ -273,17 +320,16 @@ def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int,
     return found
 
 
-def _facts(data: bytes, header: int, film: _Track, tables: _Tables, brand: bytes) -> tuple[StreamInfo, int]:
-    """What the film's headers say, and the track's number."""
-    at = film.boxes[b"tkhd"]
-    size, _, version, track_id = _tkhd(data, at)
-    if size != 92 or version >= _VERSION_1 or not film.timescale or tables.start - tables.setup > MAX_SETUP_BYTES:
+def _facts(data: bytes, header: int, film: _Track, tables: _Tables, brand: bytes) -> StreamInfo:
+    """What the headers say of the film."""
+    if not film.timescale or tables.start - tables.setup > MAX_SETUP_BYTES:
         raise _NotPlain
-    setup, picture, matrix = data[tables.setup : tables.start], data[at + 48 : at + 92], data[header + 44 : header + 80]
+    at = film.picture
+    setup, picture, matrix = data[tables.setup : tables.start], data[at : at + 44], data[header + 44 : header + 80]
     common = _common(setup, picture, matrix, brand[:3], film.timescale)
     if common is None:
         raise _NotPlain
-    return common, track_id
+    return common
 
 
 @lru_cache(maxsize=512)
@@ -397,16 +443,15 @@ def _expanded(runs: IntArray, n: int) -> IntArray:
     return values.repeat(counts)
 
 
-def _edit(data: bytes, film: _Track, movie_timescale: int) -> tuple[int, int]:
-    """The only segment: from where to where, in ticks of the media."""
-    size, _, list_size, kind, version, count, duration, begin, rate = _edts(data, film.boxes[b"edts"])
-    if (size, list_size, kind, count, rate) != _ONE_EDIT or version >= _VERSION_1 or not movie_timescale or begin < 0:
+def _segment(edit: tuple[int, int, int], timescale: int, movie_timescale: int) -> tuple[int, int]:
+    """From where to where an edit goes, in ticks of the media."""
+    duration, begin, rate = edit
+    if rate != 1 << 16 or begin < 0 or not movie_timescale:
         raise _NotPlain
-    length = (duration * film.timescale + movie_timescale // 2) // movie_timescale
+    length = (duration * timescale + movie_timescale // 2) // movie_timescale
     return begin, begin + length if length else _FOREVER
 
 
-_ONE_EDIT = (36, 28, b"elst", 1, 1 << 16)
 _FOREVER = 1 << 62
 
 
