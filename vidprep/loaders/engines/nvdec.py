@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Three sessions for each of an H200's seven NVDEC engines keep them busy, while others are between two clips.
-DEFAULT_NUM_DECODERS = 21
+DEFAULT_NUM_DECODERS = 28
 
 #: FFmpeg's codec name → (PyNvVideoCodec's name, bit depths that NVDEC decodes at 4:2:0).
 CODECS = {
