@@ -51,7 +51,7 @@ class ClipPipeline:
     """Runs batches of decoded clips through the graph, in the thread that calls.
 
     The number of clips may differ from batch to batch, and without `size` so may their sizes. Memory: one batch of
-    decoded clips that is lent, and one batch that comes out; outputs live as long as they are referred to.
+    decoded clips that is lent (on a GPU: a copy of it), and one batch that comes out; outputs live as long as they are referred to.
 
     Args:
         batch_size: most clips in a batch.
@@ -81,7 +81,9 @@ class ClipPipeline:
                 layout="FHWC",
                 dtype=dali.types.UINT8,
                 batch=True,
-                no_copy=True,
+                # GPU clips lie apart and are gathered in any case; lent, those that happen to lie side by side are not, and
+                # DALI warns that batches of both kinds may corrupt each other.
+                no_copy=not on_gpu,
             )
             self._pipe.set_outputs(shaped(dali, clips, options))
         self._pipe.build()
