@@ -69,17 +69,18 @@ def unchecked(cls: type[_T], **fields: Any) -> _T:
 
     Left out fields keep their defaults, `__post_init__` is not run: for values that are right by construction.
     """
-    made = object.__new__(cls)
-    object.__setattr__(made, "__dict__", fields)
+    made = _new(cls)
+    _set(made, "__dict__", fields)
     return made
+
+
+_new, _set = object.__new__, object.__setattr__
 
 
 def altered(value: _T, **fields: Any) -> _T:
     """As `dataclasses.replace`, for values that `unchecked` may make: a copy with other values in some fields."""
-    made = object.__new__(type(value))
-    copied = value.__dict__.copy()
-    copied.update(fields)
-    object.__setattr__(made, "__dict__", copied)
+    made = _new(type(value))
+    _set(made, "__dict__", value.__dict__ | fields)
     return made
 
 
@@ -132,6 +133,18 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
     deltas = pts[1:] - pts[:-1] if count < _BLOCK else None
     low, high = (0, 0) if not count else _delta_extremes(pts) if deltas is None else _extremes(deltas)
     spread = high - low
+    if low == high > 0:  # nearly every video
+        return unchecked(
+            TimingFacts,
+            duration_seconds=(span + last_duration_ticks) * tick,
+            avg_fps=count / (span * tick),
+            is_vfr=False,
+            vfr_class="cfr",
+            num_gaps=0,
+            num_duplicates=0,
+            num_backward=0,
+            jitter_seconds=0.0,
+        )
     if deltas is None:
         deltas = pts[1:] - pts[:-1] if spread else pts[:0]
     return unchecked(

@@ -20,7 +20,6 @@ from vidprep.containers.isobmff.tables import (
     IMPLAUSIBLE_STEP,
     MAX_COMPOSITION_OFFSET,
     expand_runs,
-    multiples,
     within_chunks,
 )
 from vidprep.containers.isobmff.tracks import SAME_FILE, placed, read_matrix
@@ -36,16 +35,20 @@ if TYPE_CHECKING:
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
 MAX_PLAIN_BYTES = 1 << 18
-#: Up to this many runs of chunks are placed one by one.
-_FEW_RUNS = 8
+#: Up to this many runs of chunks are placed one by one, and this many keys marked.
+_FEW_RUNS, _FEW_KEYS = 8, 16
+#: So many numbers, for which numpy takes longer.
+_FEW = [Struct(f">{count}I").unpack_from for count in range(3 * _FEW_RUNS + 1)]
 #: Bytes of a sample description that is worth remembering.
 MAX_SETUP_BYTES = 1 << 12
 
 #: What may stand in each box and does not change what the film is.
-_IN_TRACK = frozenset({b"tkhd", b"edts", b"mdia", b"udta", b"meta", b"tapt", b"load", b"free", b"uuid"})
+_IN_TRACK = frozenset({b"tkhd", b"edts", b"mdia", b"udta", b"meta", b"tapt", b"load", b"free", b"uuid", b"tref"})
 _IN_MEDIA = frozenset({b"mdhd", b"hdlr", b"minf", b"elng", b"free"})
 _IN_INFORMATION = frozenset({b"vmhd", b"hdlr", b"dinf", b"stbl", b"free"})
-_IN_TABLES = frozenset({b"stsd", b"stts", b"ctts", b"cslg", b"stss", b"stsc", b"stsz", b"stco", b"sgpd", b"free"})
+_IN_TABLES = frozenset(
+    {b"stsd", b"stts", b"ctts", b"cslg", b"stss", b"stsc", b"stsz", b"stco", b"co64", b"sdtp", b"sgpd", b"free"}
+)
 
 # Boxes of version 0 with their headers: size, type, version and flags, then the fields that matter.
 _header = Struct(">I4s").unpack_from
@@ -57,9 +60,12 @@ _counted = Struct(">I4s4xI").unpack_from
 _edts = Struct(">I4sI4sIIIiI").unpack_from
 _VERSION_1 = 1 << 24
 
-_U32, _INT64 = np.dtype(">u4"), np.dtype(np.int64)
-_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
-_KEY_SHOWN = _KEY | _SHOWN
+_U32, _U64, _UINT8, _INT64 = np.dtype(">u4"), np.dtype(">u8"), np.dtype(np.uint8), np.dtype(np.int64)
+_SHOWN, _KEY_SHOWN = int(SampleFlag.SHOWN), int(SampleFlag.KEY | SampleFlag.SHOWN)
+_SHOWN_BYTE = bytearray([_SHOWN])
+_DISPOSABLE = np.uint8(SampleFlag.DISPOSABLE)
+#: Bits of sdtp (8.6.4) that tell whether others depend on a sample, and their value where none does.
+_DEPENDED_ON, _NOT_DEPENDED_ON = np.uint8(0x0C), np.uint8(0x08)
 
 #: First bytes of boxes, headers included, by type.
 _Places = dict[bytes, int]
@@ -97,7 +103,13 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
     for _ in range(_MAX_TOP_BOXES):
         size, kind = _header(data, at)
         if kind == b"moov":
-            return (*_whole(window, position, size), brand)
+            if not 8 <= size <= MAX_PLAIN_BYTES:
+                raise _NotPlain
+            if at + size > len(data):
+                data, at = window.exactly(position, size)
+                if at + size > len(data):
+                    raise _NotPlain
+            return data, at + 8, at + size, brand
         if kind == b"ftyp":
             brand = data[at + 8 : at + 12]
         elif kind not in _PASSED_OVER:
@@ -119,16 +131,6 @@ def _long_size(data: bytes, at: int, size: int) -> int:
     if size < 16:
         raise _NotPlain
     return size
-
-
-def _whole(window: Window, position: int, size: int) -> tuple[bytes, int, int]:
-    """A buffer with all of a box of a 32-bit size, and where in it its body starts and ends."""
-    if not 8 <= size <= MAX_PLAIN_BYTES:
-        raise _NotPlain
-    data, at = window.exactly(position, size)
-    if at + size > len(data):
-        raise _NotPlain
-    return data, at + 8, at + size
 
 
 #: What may come before the movie box; and how many boxes.
@@ -241,6 +243,8 @@ def _track(data: bytes, start: int, end: int) -> _Track:
     """A track of whatever order."""
     boxes = _boxes(data, start, end, _IN_TRACK)
     at, header = boxes[b"mdia"], boxes[b"tkhd"]
+    if b"tref" in boxes and data.find(b"chap", boxes[b"tref"], end) >= 0:  # tells of pictures that are no film
+        raise _NotPlain
     media = _boxes(data, at + 8, at + u32(data, at)[0], _IN_MEDIA)
     header_size, _, header_version, track_id = _tkhd(data, header)
     size, _, version, timescale, duration = _mdhd(data, media[b"mdhd"])
@@ -271,38 +275,70 @@ def _seconds(audio: _Track) -> float | None:
 class _Tables:
     """The sample tables of one track; all their numbers converted in one go, as ten cost numpy what a thousand do."""
 
+    __slots__ = "data", "places", "setup", "start", "words"
+
     def __init__(self, data: bytes, information: int) -> None:
-        boxes = _boxes(data, information + 8, information + u32(data, information)[0], _IN_INFORMATION)
-        references, at = boxes[b"dinf"], boxes[b"stbl"]
-        if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
-            raise _NotPlain
-        end = at + u32(data, at)[0]
+        at, end = _sample_boxes(data, information)
+        self.data = data
         self.places = _table_places(data, at + 8, end)
         self.setup, size, _ = self.places[b"stsd"]
-        self.start = self.setup + size
-        self.words = np.ndarray((end - self.start) >> 2, _U32, data, self.start).astype(_INT64)
+        self.start = start = self.setup + size
+        self.words = np.ndarray((end - start) >> 2, _U32, data, start).astype(_INT64)
 
     def records(self, kind: bytes, width: int) -> IntArray:
         """The numbers of a table with an entry count and records of `width` 32-bit numbers."""
         at, size, count = self.places[kind]
-        first = at - self.start + 16
-        if first & 3 or first < 16 or 4 * width * count + 16 > size:
-            raise _NotPlain
-        first >>= 2
-        return self.words[first : first + width * count]
+        return self._numbers(at + 16, at + size, count * width)
 
     def sizes(self) -> IntArray:
         """Bytes of each sample, all with some."""
         at, size, constant = self.places[b"stsz"]
-        first = at - self.start + 20
-        if constant or first & 3 or first < 20:
-            raise _NotPlain
-        first >>= 2
-        count = self.words.item(first - 1)
-        sizes = self.words[first : first + count]
-        if not count or 4 * count + 20 > size or not sizes.item(sizes.argmin()):
+        count = u32(self.data, at + 16)[0]
+        sizes = self._numbers(at + 20, at + size, count)
+        if constant or not count or not sizes.item(sizes.argmin()):
             raise _NotPlain
         return sizes
+
+    def chunks(self) -> IntArray:
+        """Where each chunk starts."""
+        if b"co64" not in self.places:
+            return self.records(b"stco", 1)
+        at, size, count = self.places[b"co64"]
+        if 8 * count + 16 > size:
+            raise _NotPlain
+        chunks = np.ndarray(count, _U64, self.data, at + 16).astype(_INT64)
+        if count and not 0 <= chunks.item(chunks.argmin()) <= chunks.item(chunks.argmax()) < _FOREVER:
+            raise _NotPlain
+        return chunks
+
+    def _numbers(self, first: int, end: int, count: int) -> IntArray:
+        if first + 4 * count > end:
+            raise _NotPlain
+        at = first - self.start
+        if at & 3 or at < 0:  # behind a box of odd size, or before the set-up
+            return np.ndarray(count, _U32, self.data, first).astype(_INT64)
+        at >>= 2
+        return self.words[at : at + count]
+
+
+def _sample_boxes(data: bytes, information: int) -> tuple[int, int]:
+    """Where the box of the sample tables starts and ends."""
+    at = information + 8
+    end = information + u32(data, information)[0]
+    if data.startswith(_USUAL_INFORMATION, at):
+        at += len(_USUAL_INFORMATION)
+        size, kind = _header(data, at)
+        if kind == b"stbl" and at + size == end:
+            return at, end
+    boxes = _boxes(data, information + 8, end, _IN_INFORMATION)
+    references, at = boxes[b"dinf"], boxes[b"stbl"]
+    if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
+        raise _NotPlain
+    return at, at + u32(data, at)[0]
+
+
+#: vmhd and dinf as nearly all have them.
+_USUAL_INFORMATION = b"\0\0\0\x14vmhd\0\0\0\1" + bytes(8) + b"\0\0\0\x24dinf" + SAME_FILE
 
 
 def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int, int]]:
@@ -346,50 +382,62 @@ def _sample_table(tables: _Tables, edit: tuple[int, int] | None, size_bytes: int
     sizes = tables.sizes()
     n = len(sizes)
     offset = _offsets(tables, sizes, size_bytes)
-    pts, duration = _times(tables, n)
-    if edit:
-        _show_all(pts, edit)
+    begin, end = edit or (0, _FOREVER)
+    pts, duration = _times(tables, n, begin)
     rows = presentation_order(pts)
+    frame_pts = pts[rows]
+    if edit and (earliest := frame_pts.item(0)):
+        if earliest < 0:
+            raise _NotPlain
+        pts -= earliest
+        frame_pts -= earliest
+        end -= earliest
+    if frame_pts.item(-1) >= end - begin:
+        raise _NotPlain
     table = unchecked(
-        SampleTable, offset=offset, size=sizes, pts=pts, flags=_flags(tables, n), frame_rows=rows, frame_pts=pts[rows]
+        SampleTable, offset=offset, size=sizes, pts=pts, flags=_flags(tables, n), frame_rows=rows, frame_pts=frame_pts
     )
     return table, duration if isinstance(duration, int) else duration.item(rows.item(-1))
 
 
 def _offsets(tables: _Tables, sizes: IntArray, size_bytes: int) -> IntArray:
     """Where the samples lie, each of them whole within the file."""
-    runs, chunks = tables.records(b"stsc", 3), tables.records(b"stco", 1)
-    if not len(chunks) or not len(runs):
+    chunks = tables.chunks()
+    at, size, count = tables.places[b"stsc"]
+    if not count or not len(chunks) or 12 * count + 16 > size:
         raise _NotPlain
-    place = _place_few_runs if len(runs) <= 3 * _FEW_RUNS else _place_many_runs
-    offset = place(runs, chunks, sizes)
+    if count <= _FEW_RUNS:
+        offset = _place_few_runs(_FEW[3 * count](tables.data, at + 16), chunks, sizes)
+    else:
+        offset = _place_many_runs(tables.records(b"stsc", 3), chunks, sizes)
     ends = offset + sizes
     if ends.item(ends.argmax()) > size_bytes:
         raise _NotPlain
     return offset
 
 
-def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
+def _place_few_runs(runs: tuple[int, ...], chunks: IntArray, sizes: IntArray) -> IntArray:
     """Offsets, one run of chunks with equally many samples after the other."""
-    numbers, n = runs.tolist(), len(sizes)
-    offset = np.empty(n, np.int64)
+    n, num_chunks = len(sizes), len(chunks)
+    offset = np.empty(n, _INT64)
     first = done = 0
-    if numbers[0] != 1:
+    if runs[0] != 1:
         raise _NotPlain
-    for stop, count in zip([*numbers[3::3], len(chunks) + 1], numbers[1::3], strict=True):
-        end = done + (stop - 1 - first) * count
-        if not first < stop - 1 <= len(chunks) or not done < end <= n:
+    for stop, count in zip((*runs[3::3], num_chunks + 1), runs[1::3], strict=True):
+        last = stop - 1
+        end = done + (last - first) * count
+        if not first < last <= num_chunks or not done < end <= n:
             raise _NotPlain
         if count == 1:
-            offset[done:end] = chunks[first : stop - 1]
-        elif first == stop - 2:
+            offset[done:end] = chunks[first:last]
+        elif first == last - 1:
             _place_one_chunk(offset[done:end], chunks.item(first), sizes[done:end])
         else:
             block = offset[done:end].reshape(-1, count)
-            block[:, 0] = chunks[first : stop - 1]
+            block[:, 0] = chunks[first:last]
             block[:, 1:] = sizes[done:end].reshape(-1, count)[:, :-1]
             np.add.accumulate(block, 1, out=block)
-        first, done = stop - 1, end
+        first, done = last, end
     if done != n:
         raise _NotPlain
     return offset
@@ -411,34 +459,37 @@ def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntAr
     return within_chunks(sizes, chunks, per_chunk, last)
 
 
-def _times(tables: _Tables, n: int) -> tuple[IntArray, IntArray | int]:
-    """Composition times and durations; a number for durations that are all the same."""
-    runs = tables.records(b"stts", 2)
-    if len(runs) == 2:
-        count, step = runs.tolist()
+def _times(tables: _Tables, n: int, begin: int) -> tuple[IntArray, IntArray | int]:
+    """Composition times from `begin` on, and durations; a number for durations that are all the same."""
+    at, size, count = tables.places[b"stts"]
+    if count == 1 and size >= 24:
+        count, step = _FEW[2](tables.data, at + 16)
         if count != n or step >= IMPLAUSIBLE_STEP:
             raise _NotPlain
-        dts, duration = multiples(step, n), step
+        pts, duration = np.arange(-begin, n * step - begin, step) if step else np.full(n, -begin), step
     else:
-        duration = _expanded(runs, n)
+        duration = _expanded(tables.records(b"stts", 2), n)
         if duration.item(duration.argmax()) >= IMPLAUSIBLE_STEP:
             raise _NotPlain
-        dts = np.zeros(n, np.int64)
-        np.add.accumulate(duration[:-1], out=dts[1:])
+        pts = np.empty(n, _INT64)
+        pts[0] = 0
+        np.add.accumulate(duration[:-1], out=pts[1:])
+        pts -= begin
     if b"ctts" in tables.places:
         offsets = _expanded(tables.records(b"ctts", 2), n)
         if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # or negative, as they are read as unsigned
             raise _NotPlain
-        dts += offsets
-    return dts, duration
+        pts += offsets
+    return pts, duration
 
 
 def _expanded(runs: IntArray, n: int) -> IntArray:
     """The value of each of n samples, from runs of (count, value)."""
     counts, values = runs[0::2], runs[1::2]
-    if len(counts) == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
+    num_runs = len(values)
+    if num_runs == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
         return values
-    if np.add.reduce(counts) != n:
+    if not num_runs or np.add.accumulate(counts).item(-1) != n:
         raise _NotPlain
     return values.repeat(counts)
 
@@ -455,22 +506,30 @@ def _segment(edit: tuple[int, int, int], timescale: int, movie_timescale: int) -
 _FOREVER = 1 << 62
 
 
-def _show_all(pts: IntArray, edit: tuple[int, int]) -> None:
-    """Move times to where an edit that shows every sample has them."""
-    earliest = pts.item(pts.argmin())
-    if edit[0] > earliest or pts.item(pts.argmax()) >= edit[1]:
-        raise _NotPlain
-    if earliest:
-        pts -= earliest
-
-
 def _flags(tables: _Tables, n: int) -> npt.NDArray[np.uint8]:
-    if b"stss" not in tables.places:
-        return np.full(n, _KEY_SHOWN)
+    places = tables.places
+    flags = _keys_shown(tables, n) if b"stss" in places else np.full(n, _KEY_SHOWN, _UINT8)
+    if b"sdtp" in places and places[b"sdtp"][1] >= n + 12:
+        dependencies = np.ndarray(n, _UINT8, tables.data, places[b"sdtp"][0] + 12)
+        flags |= ((dependencies & _DEPENDED_ON) == _NOT_DEPENDED_ON) * _DISPOSABLE
+    return flags
+
+
+def _keys_shown(tables: _Tables, n: int) -> npt.NDArray[np.uint8]:
+    """The flags of samples of which some are listed as keys."""
+    at, size, count = tables.places[b"stss"]
+    if 0 < count <= _FEW_KEYS and 4 * count + 16 <= size:
+        listed = _FEW[count](tables.data, at + 16)
+        few = _SHOWN_BYTE * (n + 1)  # samples are numbered from 1
+        for key in listed:
+            few[key] = _KEY_SHOWN
+        if not listed[0]:
+            raise _NotPlain
+        return np.ndarray(n, _UINT8, few, 1)
     keys = tables.records(b"stss", 1)
     if not len(keys) or not keys.item(0):
         raise _NotPlain
-    flags = np.empty(n + 1, np.uint8)  # samples are numbered from 1
+    flags = np.empty(n + 1, _UINT8)
     flags.fill(_SHOWN)
     flags[keys] = _KEY_SHOWN
     return flags[1:]
