@@ -386,6 +386,8 @@ def _sample_table(tables: _Tables, edit: tuple[int, int] | None, size_bytes: int
     pts, duration = _times(tables, n, begin)
     rows = presentation_order(pts)
     frame_pts = pts[rows]
+    if frame_pts.item(-1) + begin > MAX_COMPOSITION_OFFSET and b"ctts" in tables.places:  # else no offset can be
+        _demand_usual(tables.records(b"ctts", 2)[1::2])
     if edit and (earliest := frame_pts.item(0)):
         if earliest < 0:
             raise _NotPlain
@@ -476,11 +478,14 @@ def _times(tables: _Tables, n: int, begin: int) -> tuple[IntArray, IntArray | in
         np.add.accumulate(duration[:-1], out=pts[1:])
         pts -= begin
     if b"ctts" in tables.places:
-        offsets = _expanded(tables.records(b"ctts", 2), n)
-        if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # or negative, as they are read as unsigned
-            raise _NotPlain
-        pts += offsets
+        pts += _expanded(tables.records(b"ctts", 2), n)
     return pts, duration
+
+
+def _demand_usual(offsets: IntArray) -> None:
+    """Composition offsets are read as unsigned: negative ones look large."""
+    if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:
+        raise _NotPlain
 
 
 def _expanded(runs: IntArray, n: int) -> IntArray:
