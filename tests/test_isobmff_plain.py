@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CASES = Path(__file__).parent / "cases" / "files"
 PARSE = import_module("vidprep.containers.isobmff.parse")
 REORDERED = {"ctts": [(1, 200), (1, 400), (1, 100), (1, 100), (1, 300), (1, 100)], "edits": [(700, 100, 65536)]}
+SIZES = full(b"stsz", bytes([0, 0, 0, 0, 0, 0, 0, 6, *(byte for size in range(5, 11) for byte in (0, 0, 0, size))]))
 PLAIN = {
     "smallest": Movie(),
     "keys": Movie(stss=[1, 4]),
@@ -33,6 +34,13 @@ PLAIN = {
     "many runs of chunks": Movie(sizes=[7] * 30, stsc=[(n + 1, 1 + n % 2, 1) for n in range(20)]),
     "apart": Movie(stsc=[(1, 3, 1)], chunk_gap=5),
     "two of one time": Movie(stts=[(3, 0), (3, 5)]),
+    "many keys": Movie(sizes=[7] * 90, stss=list(range(1, 90, 2))),
+    "64-bit offsets": Movie(co64=True, stsc=[(1, 2, 1)]),
+    "some not depended on": Movie(extra_stbl=full(b"sdtp", b"\x20\x18\x08\0\x04\x0c")),
+    "a table of odd size in front": Movie(**REORDERED, stsz=full(b"sdtp", b"\x08\0\x08\0\x08\0\0") + SIZES),
+    "64-bit offsets behind one": Movie(co64=True, stsz=full(b"sdtp", b"\x08\0\x08\0\x08\0\0") + SIZES),
+    "too few dependencies": Movie(extra_stbl=full(b"sdtp", b"\x08\x08\x08\x08\x08")),
+    "tied to other tracks": Movie(extra_trak=box(b"tref", box(b"tmcd", b"\0\0\0\2"))),
 }
 NOT_PLAIN = {
     "constant size": Movie(stsz=full(b"stsz", b"\0\0\0\x0a\0\0\0\x05")),
@@ -47,7 +55,9 @@ NOT_PLAIN = {
     "a key beyond": Movie(stss=[1, 9]),
     "keys from 0": Movie(stss=[0, 3]),
     "chunks that come short": Movie(stsc=[(1, 2, 1), (3, 1, 1)], sizes=[5] * 6, extra_stbl=box(b"stz2")),
-    "a tool's own box": Movie(extra_trak=box(b"tref")),
+    "a tool's own box": Movie(extra_trak=box(b"tool")),
+    "with chapters": Movie(extra_trak=box(b"tref", box(b"chap", b"\0\0\0\1"))),
+    "chunks beyond": Movie(stsz=SIZES, extra_stbl=full(b"co64", b"\0\0\0\1" + b"\x80" + bytes(7))),
 }
 
 

@@ -69,17 +69,18 @@ def unchecked(cls: type[_T], **fields: Any) -> _T:
 
     Left out fields keep their defaults, `__post_init__` is not run: for values that are right by construction.
     """
-    made = object.__new__(cls)
-    object.__setattr__(made, "__dict__", fields)
+    made = _new(cls)
+    _set(made, "__dict__", fields)
     return made
+
+
+_new, _set = object.__new__, object.__setattr__
 
 
 def altered(value: _T, **fields: Any) -> _T:
     """As `dataclasses.replace`, for values that `unchecked` may make: a copy with other values in some fields."""
-    made = object.__new__(type(value))
-    copied = value.__dict__.copy()
-    copied.update(fields)
-    object.__setattr__(made, "__dict__", copied)
+    made = _new(type(value))
+    _set(made, "__dict__", value.__dict__ | fields)
     return made
 
 
@@ -129,6 +130,18 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
         )  # fmt: skip
     tick = time_base.numerator / time_base.denominator
     span = pts.item(-1) - pts.item(0)
+    if 0 < count < _BLOCK and span > 0 and _is_regular(pts, span, count):  # nearly every video
+        return unchecked(
+            TimingFacts,
+            duration_seconds=(span + last_duration_ticks) * tick,
+            avg_fps=count / (span * tick),
+            is_vfr=False,
+            vfr_class="cfr",
+            num_gaps=0,
+            num_duplicates=0,
+            num_backward=0,
+            jitter_seconds=0.0,
+        )
     deltas = pts[1:] - pts[:-1] if count < _BLOCK else None
     low, high = (0, 0) if not count else _delta_extremes(pts) if deltas is None else _extremes(deltas)
     spread = high - low
@@ -145,6 +158,13 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
         num_backward=0 if low >= 0 else int(np.count_nonzero(deltas < 0)) if spread else count,
         jitter_seconds=_deviation(deltas, span, low, spread) * tick,
     )
+
+
+def _is_regular(pts: IntArray, span: int, count: int) -> bool:
+    """Whether all steps are alike: byte for byte the times that these would be, which takes fewer calls of numpy."""
+    step, rest = divmod(span, count)
+    first = pts.item(0)
+    return not rest and bool(np.arange(first, first + span + 1, step).tobytes() == pts.tobytes())
 
 
 def _delta_extremes(pts: IntArray) -> tuple[int, int]:
@@ -175,13 +195,24 @@ def _num_gaps(deltas: IntArray, low: int, high: int) -> int:
 
 
 def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
-    """Standard deviation of deltas whose sum is `span`, from exact sums of how far they are above the least."""
+    """Standard deviation of deltas whose sum is `span`, from exact sums: of the deltas, or how far they are above one.
+
+    n·Σ(d−a)² − (Σ(d−a))² is the same for every a.
+    """
     count = len(deltas)
     if spread == 0:
         return 0.0
-    if spread * spread * count >= 1 << 62:
+    if spread * spread * count >= _EXACT:
         return float(deltas.std())
-    above = deltas - low
-    total = span - count * low
-    squares = total if spread == 1 else int(above.dot(above))
+    above = 0 if spread > 1 and max(low + spread, -low) ** 2 * count < _EXACT else low
+    total = span - count * above
+    if spread == 1:
+        squares = total
+    else:
+        squared = deltas - above if above else deltas
+        squares = int(squared.dot(squared))
     return math.sqrt(count * squares - total * total) / count
+
+
+#: Sums below it are exact in int64.
+_EXACT = 1 << 62

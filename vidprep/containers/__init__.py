@@ -49,8 +49,10 @@ def parse_container(
     if min_read_bytes:
         read_at = ReadAhead(read_at, size_bytes, min_read_bytes)
     head = read_at(0, HEAD_BYTES)
-    parser = _parser_for(head[:MAGIC_BYTES])
-    parsed = isobmff.parse(read_at, size_bytes, head) if parser is isobmff.parse else parser(read_at, size_bytes)
+    if head[4:8] in _ISO_BOXES and not head.startswith(EBML_MAGIC):
+        parsed = isobmff.parse(read_at, size_bytes, head)
+    else:
+        parsed = _other_parser(head[:MAGIC_BYTES])(read_at, size_bytes)
     doubts = doubts_of(parsed)
     if doubts or verify_keys:
         parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)
@@ -59,12 +61,10 @@ def parse_container(
     return parsed
 
 
-def _parser_for(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
-    """The parser for a file that starts with `head`; PyAV's, which loads slowly, only where no other serves."""
+def _other_parser(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:
+    """The parser for another file, which starts with `head`; PyAV's, which loads slowly, only where no other serves."""
     if head.startswith(EBML_MAGIC):
         return matroska.parse
-    if head[4:8] in _ISO_BOXES:
-        return isobmff.parse
     if why := not_media(head):
         raise NotMediaError(why, offset=0)
     from vidprep.containers import demux

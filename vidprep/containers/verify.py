@@ -47,23 +47,23 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     - demuxer_keys: FFmpeg's key flags, which gradual recovery points have too
     - uneven_times: a gap far below the others, of a codec whose hidden frames may be samples (VP8, VP9)
     """
-    codec, table = parsed.info.codec, parsed.table
-    if parsed.keys_verified or not len(table) or codec in INTRA_ONLY or not is_understood(codec):
+    codec, pts = parsed.info.codec, parsed.table.pts
+    if parsed.keys_verified or not len(pts) or codec in INTRA_ONLY or not is_understood(codec):
         return ()
     doubts = _sync_doubts(parsed)
     if parsed.method == "demux":
         doubts.append("demuxer_keys")
     if codec in ("h264", "hevc", "vvc"):
-        all_differ = len(table) == table.num_frames and parsed.timing.num_duplicates == 0
-        if not all_differ and bool((table.pts[1:] == table.pts[:-1]).any()):
+        all_differ = len(pts) == len(parsed.table.frame_rows) and parsed.timing.num_duplicates == 0
+        if not all_differ and bool((pts[1:] == pts[:-1]).any()):
             doubts.append("duplicate_times")
-    elif codec in ("vp8", "vp9") and _has_uneven_times(table.pts):
+    elif codec in ("vp8", "vp9") and _has_uneven_times(pts):
         doubts.append("uneven_times")
     return tuple(doubts)
 
 
 def _sync_doubts(parsed: ParsedVideo) -> list[str]:
-    keys, rows = parsed.table.key_rows, len(parsed.table)
+    keys, rows = parsed.table.key_rows, len(parsed.table.pts)
     count = len(keys)
     if count == 0:
         return ["no_sync"]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a visual sample entry before its boxes (box header not counted).
 _VISUAL_ENTRY_BYTES = 78
+#: Bytes of a sample entry that is worth remembering.
+MAX_REMEMBERED_BYTES = 1 << 12
 #: Sample entries of one track that are looked at.
 MAX_ENTRIES = 256
 #: Configuration boxes whose body is the decoder's configuration, and how many first bytes of it are not.
@@ -33,7 +35,7 @@ class Colour:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """One sample description of a video track. Compared by identity: equal bytes give the same one."""
+    """One sample description of a video track. Compared by identity: equal bytes, if few, give the same one."""
 
     fourcc: bytes
     codec: str | None
@@ -62,14 +64,20 @@ def read_entries(data: bytes, span: Span | None) -> list[Entry]:
         if size < 16:
             break
         stop = min(position + size, end)
-        entries.append(_read_entry(data[position + 4 : stop]))
+        body = data[position + 4 : stop]
+        entries.append(_remembered_entry(body) if len(body) <= MAX_REMEMBERED_BYTES else _read_entry(body))
         position += size
     return entries
 
 
 @lru_cache(maxsize=512)
+def _remembered_entry(data: bytes) -> Entry:
+    """As `_read_entry`: files of one source share it byte for byte."""
+    return _read_entry(data)
+
+
 def _read_entry(data: bytes) -> Entry:
-    """A sample entry from its type on. Files of one source share it byte for byte, hence the cache."""
+    """A sample entry from its type on."""
     fourcc = data[:4]
     body = data[4:]
     boxes = children(body, _first_box(body), len(body)) if len(body) > _VISUAL_ENTRY_BYTES else {}

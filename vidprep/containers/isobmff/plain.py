@@ -11,41 +11,28 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from vidprep.containers.isobmff.boxes import u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import common_info
-from vidprep.containers.isobmff.tables import (
-    IMPLAUSIBLE_STEP,
-    MAX_COMPOSITION_OFFSET,
-    expand_runs,
-    multiples,
-    within_chunks,
-)
+from vidprep.containers.isobmff.plain_samples import FOREVER, NotPlain, Tables, sample_table
 from vidprep.containers.isobmff.tracks import SAME_FILE, placed, read_matrix
-from vidprep.records import ParsedVideo, SampleFlag, SampleTable
-from vidprep.timebase import altered, presentation_order, unchecked
+from vidprep.records import ParsedVideo
+from vidprep.timebase import altered, unchecked
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from vidprep.containers.isobmff.boxes import Window
     from vidprep.records import StreamInfo
-    from vidprep.timebase import IntArray
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
 MAX_PLAIN_BYTES = 1 << 18
-#: Up to this many runs of chunks are placed one by one.
-_FEW_RUNS = 8
 #: Bytes of a sample description that is worth remembering.
 MAX_SETUP_BYTES = 1 << 12
 
 #: What may stand in each box and does not change what the film is.
-_IN_TRACK = frozenset({b"tkhd", b"edts", b"mdia", b"udta", b"meta", b"tapt", b"load", b"free", b"uuid"})
+_IN_TRACK = frozenset({b"tkhd", b"edts", b"mdia", b"udta", b"meta", b"tapt", b"load", b"free", b"uuid", b"tref"})
 _IN_MEDIA = frozenset({b"mdhd", b"hdlr", b"minf", b"elng", b"free"})
 _IN_INFORMATION = frozenset({b"vmhd", b"hdlr", b"dinf", b"stbl", b"free"})
-_IN_TABLES = frozenset({b"stsd", b"stts", b"ctts", b"cslg", b"stss", b"stsc", b"stsz", b"stco", b"sgpd", b"free"})
+
 
 # Boxes of version 0 with their headers: size, type, version and flags, then the fields that matter.
 _header = Struct(">I4s").unpack_from
@@ -53,20 +40,11 @@ _mvhd = Struct(">I4sI8xI").unpack_from
 _tkhd = Struct(">I4sI8xI").unpack_from
 _mdhd = Struct(">I4sI8xII").unpack_from
 _hdlr = Struct(">I4s8x4s").unpack_from
-_counted = Struct(">I4s4xI").unpack_from
 _edts = Struct(">I4sI4sIIIiI").unpack_from
 _VERSION_1 = 1 << 24
 
-_U32, _INT64 = np.dtype(">u4"), np.dtype(np.int64)
-_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
-_KEY_SHOWN = _KEY | _SHOWN
-
 #: First bytes of boxes, headers included, by type.
 _Places = dict[bytes, int]
-
-
-class _NotPlain(Exception):  # noqa: N818 - no error: it never leaves this module
-    """Something is not as a plain movie has it."""
 
 
 class _Track(NamedTuple):
@@ -86,7 +64,7 @@ def read_plain(window: Window) -> ParsedVideo | None:
     """The film of a file with a plain movie; None if it is anything else."""
     try:
         return _read(*_find_movie(window), window.size_bytes)
-    except (_NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
+    except (NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
 
 
@@ -97,7 +75,13 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
     for _ in range(_MAX_TOP_BOXES):
         size, kind = _header(data, at)
         if kind == b"moov":
-            return (*_whole(window, position, size), brand)
+            if not 8 <= size <= MAX_PLAIN_BYTES:
+                raise NotPlain
+            if at + size > len(data):
+                data, at = window.exactly(position, size)
+                if at + size > len(data):
+                    raise NotPlain
+            return data, at + 8, at + size, brand
         if kind == b"ftyp":
             brand = data[at + 8 : at + 12]
         elif kind not in _PASSED_OVER:
@@ -110,25 +94,15 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
             if position + 16 > window.size_bytes:
                 break
             data, at = window.view(position, 16)
-    raise _NotPlain
+    raise NotPlain
 
 
 def _long_size(data: bytes, at: int, size: int) -> int:
     """The size of a box that states it in 64 bits."""
     size = u64(data, at + 8)[0] if size == 1 else 0
     if size < 16:
-        raise _NotPlain
+        raise NotPlain
     return size
-
-
-def _whole(window: Window, position: int, size: int) -> tuple[bytes, int, int]:
-    """A buffer with all of a box of a 32-bit size, and where in it its body starts and ends."""
-    if not 8 <= size <= MAX_PLAIN_BYTES:
-        raise _NotPlain
-    data, at = window.exactly(position, size)
-    if at + size > len(data):
-        raise _NotPlain
-    return data, at + 8, at + size
 
 
 #: What may come before the movie box; and how many boxes.
@@ -141,11 +115,11 @@ def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> P
     number, film, audio = _choose(data, places)
     size, _, version, movie_timescale = _mvhd(data, header)
     if size != 108 or version >= _VERSION_1:
-        raise _NotPlain
-    tables = _Tables(data, film.information)
+        raise NotPlain
+    tables = Tables(data, *_sample_boxes(data, film.information))
     common = _facts(data, header, film, tables, brand)
     edit = _segment(film.edit, film.timescale, movie_timescale) if film.edit else None
-    table, last_duration = _sample_table(tables, edit, size_bytes)
+    table, last_duration = sample_table(tables, edit, size_bytes)
     info = altered(
         common,
         stream_index=number,
@@ -164,16 +138,16 @@ def _movie_boxes(data: bytes, at: int, end: int) -> tuple[int, list[tuple[int, i
     while at <= last:
         size, kind = _header(data, at)
         if size < 8:
-            raise _NotPlain
+            raise NotPlain
         if kind == b"trak":
             tracks.append((at + 8, at + size))
         elif kind == b"mvhd" and not header:
             header = at
         elif kind in _NOT_IN_MOVIE or (kind == b"udta" and data.find(b"covr", at, at + size) >= 0):
-            raise _NotPlain
+            raise NotPlain
         at += size
     if at != end or not header:
-        raise _NotPlain
+        raise NotPlain
     return header, tracks
 
 
@@ -187,11 +161,11 @@ def _boxes(data: bytes, at: int, end: int, known: frozenset[bytes]) -> _Places:
     while at <= last:
         size, kind = _header(data, at)
         if size < 8 or kind in found:
-            raise _NotPlain
+            raise NotPlain
         found[kind] = at
         at += size
     if at != end or not found.keys() <= known:
-        raise _NotPlain
+        raise NotPlain
     return found
 
 
@@ -206,9 +180,9 @@ def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[int, _Track, _T
         elif track.handler == b"vide" and film is None:
             film, number = track, index
         elif track.handler in _VIDEO:
-            raise _NotPlain
+            raise NotPlain
     if film is None:
-        raise _NotPlain
+        raise NotPlain
     return number, film, audio
 
 
@@ -241,12 +215,14 @@ def _track(data: bytes, start: int, end: int) -> _Track:
     """A track of whatever order."""
     boxes = _boxes(data, start, end, _IN_TRACK)
     at, header = boxes[b"mdia"], boxes[b"tkhd"]
+    if b"tref" in boxes and data.find(b"chap", boxes[b"tref"], end) >= 0:  # tells of pictures that are no film
+        raise NotPlain
     media = _boxes(data, at + 8, at + u32(data, at)[0], _IN_MEDIA)
     header_size, _, header_version, track_id = _tkhd(data, header)
     size, _, version, timescale, duration = _mdhd(data, media[b"mdhd"])
     named, _, handler = _hdlr(data, media[b"hdlr"])
     if (header_size, size) != (92, 32) or version >= _VERSION_1 or header_version >= _VERSION_1 or named < 20:
-        raise _NotPlain
+        raise NotPlain
     edit = _edit(data, boxes[b"edts"]) if handler == b"vide" and b"edts" in boxes else None
     return _Track(handler, track_id, header + 48, media[b"minf"], timescale, duration, edit)
 
@@ -255,7 +231,7 @@ def _edit(data: bytes, at: int) -> tuple[int, int, int]:
     """The only edit of a list."""
     size, _, list_size, kind, version, count, *edit = _edts(data, at)
     if (size, list_size, kind, count) != (36, 28, b"elst", 1) or version >= _VERSION_1:
-        raise _NotPlain
+        raise NotPlain
     return tuple(edit)
 
 
@@ -268,67 +244,35 @@ def _seconds(audio: _Track) -> float | None:
     return audio.duration / audio.timescale
 
 
-class _Tables:
-    """The sample tables of one track; all their numbers converted in one go, as ten cost numpy what a thousand do."""
-
-    def __init__(self, data: bytes, information: int) -> None:
-        boxes = _boxes(data, information + 8, information + u32(data, information)[0], _IN_INFORMATION)
-        references, at = boxes[b"dinf"], boxes[b"stbl"]
-        if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
-            raise _NotPlain
-        end = at + u32(data, at)[0]
-        self.places = _table_places(data, at + 8, end)
-        self.setup, size, _ = self.places[b"stsd"]
-        self.start = self.setup + size
-        self.words = np.ndarray((end - self.start) >> 2, _U32, data, self.start).astype(_INT64)
-
-    def records(self, kind: bytes, width: int) -> IntArray:
-        """The numbers of a table with an entry count and records of `width` 32-bit numbers."""
-        at, size, count = self.places[kind]
-        first = at - self.start + 16
-        if first & 3 or first < 16 or 4 * width * count + 16 > size:
-            raise _NotPlain
-        first >>= 2
-        return self.words[first : first + width * count]
-
-    def sizes(self) -> IntArray:
-        """Bytes of each sample, all with some."""
-        at, size, constant = self.places[b"stsz"]
-        first = at - self.start + 20
-        if constant or first & 3 or first < 20:
-            raise _NotPlain
-        first >>= 2
-        count = self.words.item(first - 1)
-        sizes = self.words[first : first + count]
-        if not count or 4 * count + 20 > size or not sizes.item(sizes.argmin()):
-            raise _NotPlain
-        return sizes
+def _sample_boxes(data: bytes, information: int) -> tuple[int, int]:
+    """Where the box of the sample tables starts and ends."""
+    at = information + 8
+    end = information + u32(data, information)[0]
+    if data.startswith(_USUAL_INFORMATION, at):
+        at += len(_USUAL_INFORMATION)
+        size, kind = _header(data, at)
+        if kind == b"stbl" and at + size == end:
+            return at, end
+    boxes = _boxes(data, information + 8, end, _IN_INFORMATION)
+    references, at = boxes[b"dinf"], boxes[b"stbl"]
+    if data[references + 8 : references + u32(data, references)[0]] != SAME_FILE:
+        raise NotPlain
+    return at, at + u32(data, at)[0]
 
 
-def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int, int]]:
-    """As `_boxes`, with the size of each and what stands behind its version: nearly always the entry count."""
-    found: dict[bytes, tuple[int, int, int]] = {}
-    last = end - 16
-    while at <= last:
-        size, kind, count = _counted(data, at)
-        if size < 16 or kind in found:
-            raise _NotPlain
-        found[kind] = at, size, count
-        at += size
-    if at != end or not found.keys() <= _IN_TABLES:
-        raise _NotPlain
-    return found
+#: vmhd and dinf as nearly all have them.
+_USUAL_INFORMATION = b"\0\0\0\x14vmhd\0\0\0\1" + bytes(8) + b"\0\0\0\x24dinf" + SAME_FILE
 
 
-def _facts(data: bytes, header: int, film: _Track, tables: _Tables, brand: bytes) -> StreamInfo:
+def _facts(data: bytes, header: int, film: _Track, tables: Tables, brand: bytes) -> StreamInfo:
     """What the headers say of the film."""
     if not film.timescale or tables.start - tables.setup > MAX_SETUP_BYTES:
-        raise _NotPlain
+        raise NotPlain
     at = film.picture
     setup, picture, matrix = data[tables.setup : tables.start], data[at : at + 44], data[header + 44 : header + 80]
     common = _common(setup, picture, matrix, brand[:3], film.timescale)
     if common is None:
-        raise _NotPlain
+        raise NotPlain
     return common
 
 
@@ -341,136 +285,10 @@ def _common(stsd: bytes, picture: bytes, matrix: bytes, brand: bytes, timescale:
     return common_info(entries[0], placed(picture, read_matrix(matrix)), brand, timescale)
 
 
-def _sample_table(tables: _Tables, edit: tuple[int, int] | None, size_bytes: int) -> tuple[SampleTable, int]:
-    """The rows, and how long the last frame is shown."""
-    sizes = tables.sizes()
-    n = len(sizes)
-    offset = _offsets(tables, sizes, size_bytes)
-    pts, duration = _times(tables, n)
-    if edit:
-        _show_all(pts, edit)
-    rows = presentation_order(pts)
-    table = unchecked(
-        SampleTable, offset=offset, size=sizes, pts=pts, flags=_flags(tables, n), frame_rows=rows, frame_pts=pts[rows]
-    )
-    return table, duration if isinstance(duration, int) else duration.item(rows.item(-1))
-
-
-def _offsets(tables: _Tables, sizes: IntArray, size_bytes: int) -> IntArray:
-    """Where the samples lie, each of them whole within the file."""
-    runs, chunks = tables.records(b"stsc", 3), tables.records(b"stco", 1)
-    if not len(chunks) or not len(runs):
-        raise _NotPlain
-    place = _place_few_runs if len(runs) <= 3 * _FEW_RUNS else _place_many_runs
-    offset = place(runs, chunks, sizes)
-    ends = offset + sizes
-    if ends.item(ends.argmax()) > size_bytes:
-        raise _NotPlain
-    return offset
-
-
-def _place_few_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
-    """Offsets, one run of chunks with equally many samples after the other."""
-    numbers, n = runs.tolist(), len(sizes)
-    offset = np.empty(n, np.int64)
-    first = done = 0
-    if numbers[0] != 1:
-        raise _NotPlain
-    for stop, count in zip([*numbers[3::3], len(chunks) + 1], numbers[1::3], strict=True):
-        end = done + (stop - 1 - first) * count
-        if not first < stop - 1 <= len(chunks) or not done < end <= n:
-            raise _NotPlain
-        if count == 1:
-            offset[done:end] = chunks[first : stop - 1]
-        elif first == stop - 2:
-            _place_one_chunk(offset[done:end], chunks.item(first), sizes[done:end])
-        else:
-            block = offset[done:end].reshape(-1, count)
-            block[:, 0] = chunks[first : stop - 1]
-            block[:, 1:] = sizes[done:end].reshape(-1, count)[:, :-1]
-            np.add.accumulate(block, 1, out=block)
-        first, done = stop - 1, end
-    if done != n:
-        raise _NotPlain
-    return offset
-
-
-def _place_one_chunk(offset: IntArray, start: int, sizes: IntArray) -> None:
-    offset[0] = start
-    if len(offset) == 2:
-        offset[1] = start + sizes.item(0)
-    else:
-        np.add(sizes[:-1].cumsum(), start, out=offset[1:])
-
-
-def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
-    per_chunk = expand_runs(runs[0::3], runs[1::3], len(chunks))
-    last = np.add.accumulate(per_chunk)
-    if last.item(-1) != len(sizes):
-        raise _NotPlain
-    return within_chunks(sizes, chunks, per_chunk, last)
-
-
-def _times(tables: _Tables, n: int) -> tuple[IntArray, IntArray | int]:
-    """Composition times and durations; a number for durations that are all the same."""
-    runs = tables.records(b"stts", 2)
-    if len(runs) == 2:
-        count, step = runs.tolist()
-        if count != n or step >= IMPLAUSIBLE_STEP:
-            raise _NotPlain
-        dts, duration = multiples(step, n), step
-    else:
-        duration = _expanded(runs, n)
-        if duration.item(duration.argmax()) >= IMPLAUSIBLE_STEP:
-            raise _NotPlain
-        dts = np.zeros(n, np.int64)
-        np.add.accumulate(duration[:-1], out=dts[1:])
-    if b"ctts" in tables.places:
-        offsets = _expanded(tables.records(b"ctts", 2), n)
-        if offsets.item(offsets.argmax()) > MAX_COMPOSITION_OFFSET:  # or negative, as they are read as unsigned
-            raise _NotPlain
-        dts += offsets
-    return dts, duration
-
-
-def _expanded(runs: IntArray, n: int) -> IntArray:
-    """The value of each of n samples, from runs of (count, value)."""
-    counts, values = runs[0::2], runs[1::2]
-    if len(counts) == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
-        return values
-    if np.add.reduce(counts) != n:
-        raise _NotPlain
-    return values.repeat(counts)
-
-
 def _segment(edit: tuple[int, int, int], timescale: int, movie_timescale: int) -> tuple[int, int]:
     """From where to where an edit goes, in ticks of the media."""
     duration, begin, rate = edit
     if rate != 1 << 16 or begin < 0 or not movie_timescale:
-        raise _NotPlain
+        raise NotPlain
     length = (duration * timescale + movie_timescale // 2) // movie_timescale
-    return begin, begin + length if length else _FOREVER
-
-
-_FOREVER = 1 << 62
-
-
-def _show_all(pts: IntArray, edit: tuple[int, int]) -> None:
-    """Move times to where an edit that shows every sample has them."""
-    earliest = pts.item(pts.argmin())
-    if edit[0] > earliest or pts.item(pts.argmax()) >= edit[1]:
-        raise _NotPlain
-    if earliest:
-        pts -= earliest
-
-
-def _flags(tables: _Tables, n: int) -> npt.NDArray[np.uint8]:
-    if b"stss" not in tables.places:
-        return np.full(n, _KEY_SHOWN)
-    keys = tables.records(b"stss", 1)
-    if not len(keys) or not keys.item(0):
-        raise _NotPlain
-    flags = np.empty(n + 1, np.uint8)  # samples are numbered from 1
-    flags.fill(_SHOWN)
-    flags[keys] = _KEY_SHOWN
-    return flags[1:]
+    return begin, begin + length if length else FOREVER
