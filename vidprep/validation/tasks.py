@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +14,15 @@ from vidprep.validation.examine import Examined, examine
 from vidprep.validation.findings import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    import numpy.typing as npt
 
     from vidprep.indexes.read import Index
     from vidprep.indexes.worker import Options as Limits
+    from vidprep.records import VideoLike
+    from vidprep.timebase import IntArray
     from vidprep.validation.examine import Decode, Options
     from vidprep.validation.rules import Rules
 
@@ -69,7 +75,8 @@ def _examined(index: Index, row: int, task: Task, decode: Decode) -> Examined:
     limits = Limited(task.options.timeout_seconds, task.options.memory_bytes)
     try:
         with limits:
-            return examine(index[row], row, task.examine, task.rules, decode)
+            timely = _timely(decode, time.monotonic() + task.options.timeout_seconds)
+            return examine(index[row], row, task.examine, task.rules, timely)
     except MediaError as error:
         return _of_error(error)
     except MemoryError:
@@ -78,6 +85,18 @@ def _examined(index: Index, row: int, task: Task, decode: Decode) -> Examined:
         return Examined([Finding(check="undecodable_frames", message=f"{type(error).__name__}: {error}")])
     finally:
         limits.lift()
+
+
+def _timely(decode: Decode, ends: float) -> Decode:
+    """The same until the time is up, in any thread: looked at before each picture."""
+
+    def decode_in_time(video: VideoLike, frames: IntArray, resize: bool) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+        for picture in decode(video, frames, resize):
+            if time.monotonic() > ends:
+                raise LimitError("its time is up", reason=Reason.TIMEOUT)
+            yield picture
+
+    return decode_in_time
 
 
 def _of_error(error: MediaError) -> Examined:
