@@ -15,7 +15,7 @@ from vidprep.loaders.cut import open_indexed, read_cut, start_rows
 from vidprep.loaders.frames import iter_frames, iter_groups, make_engine
 from vidprep.loaders.pixels import gpu_memory_bytes, pixels_at
 from vidprep.validation.pictures import thumbnails
-from vidprep.validation.tasks import Outcome, Task, examine_batch
+from vidprep.validation.tasks import Claims, Outcome, Task, claims_of_batch, examine_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,8 +114,10 @@ def _thumbnailer(engine: str) -> Thumbnailer:
     return Thumbnailer(engine)
 
 
-def serve(task: Task, beat: Callable[[int], None]) -> Outcome:
+def serve(task: Task, beat: Callable[[int], None]) -> Outcome | Claims:
     """Do one task; several threads may at once."""
+    if task.only_claims:
+        return claims_of_batch(task, beat)
     with _making:
         thumbnailer = _thumbnailer(task.engine)
     return examine_batch(task, thumbnailer, beat)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vidprep.validation.tasks import Outcome, Task
 
 _FILE = OutputFile()
+_WORKER_MODULE = "vidprep.cli.decode_worker"
 
 
 @click.command()
@@ -214,9 +215,17 @@ def _run(index: Path, aside: Path, settings: Settings, workers: int | None) -> R
 def _decoded(tasks: Iterable[Task], workers: int, tasks_at_once: int) -> Iterator[tuple[Task, Outcome]]:
     """Do the tasks in processes that may die."""
     from vidprep.indexes.pool import Pool
+    from vidprep.validation.tasks import with_claims
 
-    with Pool(workers, "vidprep.cli.decode_worker", tasks_at_once) as pool:
-        yield from pool.map(tasks)
+    if tasks_at_once == 1:
+        with Pool(workers, _WORKER_MODULE) as pool:
+            yield from pool.map(tasks)
+        return
+    # Whoever decodes in threads is spared what needs Python for long.
+    num_judges = max(len(os.sched_getaffinity(0)) // 2, 1)
+    with Pool(workers, _WORKER_MODULE, tasks_at_once) as pool, Pool(num_judges, _WORKER_MODULE) as judges:
+        claims = judges.map(task._replace(only_claims=True) for task in tasks)
+        yield from pool.map(with_claims(*done) for done in claims)
 
 
 def _write(

@@ -80,8 +80,8 @@ class Worker:
 
     @property
     def has_room(self) -> bool:
-        """It can be given a task."""
-        return len(self.tasks) < self.tasks_at_once
+        """It can be given a task; where it has threads, some wait for the next to be free."""
+        return len(self.tasks) < self.tasks_at_once + self.tasks_at_once // 4
 
     def take(self) -> tuple[Any, Any] | None:
         """(task, outcome) of one that is done; None if it died instead."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,13 +101,17 @@ class Stretches:
         self._luma = None
 
     def _states(self, luma: Luma) -> tuple[str, ...]:
-        values = luma.astype(np.float64)
-        mean, deviation = float(values.mean()), float(values.std())
+        values = luma.ravel().astype(np.float64)
+        mean = float(values.sum()) / len(values)
+        deviation = math.sqrt(max(float(values @ values) / len(values) - mean * mean, 0.0))
         if mean < self._limits.black_luma and deviation < self._limits.black_luma / 2:
             return ("black",)
         if deviation < self._limits.blank_deviation:
             return ("blank",)
-        if self._luma is not None and np.abs(values - self._luma).mean() < self._limits.frozen_difference:
+        if (
+            self._luma is not None
+            and np.abs(values - self._luma.ravel()).sum() / len(values) < self._limits.frozen_difference
+        ):
             return ("frozen",)
         return ()
 
