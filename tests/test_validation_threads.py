@@ -222,3 +222,23 @@ def test_a_budget_is_never_overdrawn_and_more_than_all_of_it_is_all_of_it() -> N
         thread.join()
     assert most[0] == 0
     assert 3 <= most[1] <= 10
+
+
+@pytest.mark.gpu
+def test_thumbnails_made_on_a_gpu_are_those_of_its_pictures(cases: Path, tmp_path: Path) -> None:
+    build_index([cases / "files" / "clip_window.mp4"], tmp_path / "index", workers=0)
+    video = open_index(tmp_path / "index")[0]
+    frames = np.arange(video.table.num_frames)
+    on_cpu, on_gpu = ([luma for _, luma in Thumbnailer(name)(video, frames, False)] for name in ("cpu", "nvdec"))
+    assert np.abs(np.array(on_gpu, np.int64) - np.array(on_cpu, np.int64)).max() <= 2
+
+
+@pytest.mark.gpu
+def test_a_gpu_s_threads_survive_what_harms_them(
+    some_bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile(monkeypatch, tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    limits = Limits(timeout_seconds=300, memory_bytes=1 << 46)
+    settings = Settings(options=Options(level="full"), limits=limits, fresh=True, engine="nvdec", videos_at_once=34)
+    report = _run(some_bad, tmp_path / "aside", settings, None)
+    assert checks_by_video(report) == {f"{name}_bad.mp4": ["worker_died"] for name in ("03", "09")}
