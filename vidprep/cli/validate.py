@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vidprep.validation.tasks import Outcome, Task
 
 _FILE = OutputFile()
+_WORKER_MODULE = "vidprep.cli.decode_worker"
 
 
 @click.command()
@@ -40,7 +41,9 @@ _FILE = OutputFile()
 @click.option("--parquet", "parquet_path", type=_FILE, metavar="OUT.parquet", help="Write all findings.")
 @click.option("--strict", is_flag=True, help="The same as --fail-on error.")
 @click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit 1 if there are findings as bad as this.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU, one on a GPU."
+)
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -91,7 +94,9 @@ def command(
     try:
         with _aside(outputs) as aside:
             index, fresh = _index(sources, aside, workers)
-            settings = _settings(rules, policies, level, engine, clips, seed, timeout_seconds, memory_mib, fresh)
+            settings = _settings(
+                rules, policies, level, engine, clips, seed, timeout_seconds, memory_mib, workers, fresh
+            )
             report = _run(index, aside, settings, workers)
             _write(report, ", ".join(sources), rules, as_json, html_path, parquet_path)
             findings = report.summary["findings"]
@@ -151,7 +156,7 @@ def _is_index(source: str) -> bool:
 
 def _settings(
     rules: Rules, policies: tuple[str, ...], level: str, engine: str, clips: int, seed: int, timeout_seconds: float,
-    memory_mib: int, fresh: bool,
+    memory_mib: int, workers: int | None, fresh: bool,
 ) -> Settings:  # fmt: skip
     from vidprep.indexes.worker import Options as Limits
     from vidprep.samplers import parse_policy
@@ -169,7 +174,21 @@ def _settings(
         engine=engine,
         limits=Limits(timeout_seconds=timeout_seconds, memory_bytes=memory_bytes),
         fresh=fresh,
+        videos_at_once=videos_at_once(engine, workers),
     )
+
+
+def videos_at_once(engine: str, workers: int | None) -> int:
+    """Videos that each process decodes at a time: on a GPU, as many as keep its decoders busy.
+
+    Processes take turns on a GPU, threads of one do not; on CPUs a process that dies of a file costs only that file.
+    """
+    if engine != "nvdec":
+        return 1
+    from vidprep.loaders.engines.choose import SPARE_THREADS
+    from vidprep.loaders.engines.nvdec import DEFAULT_NUM_DECODERS
+
+    return -(-(DEFAULT_NUM_DECODERS + SPARE_THREADS) // (workers or 1))
 
 
 def _run(index: Path, aside: Path, settings: Settings, workers: int | None) -> Report:
@@ -183,7 +202,8 @@ def _run(index: Path, aside: Path, settings: Settings, workers: int | None) -> R
         bar.show(done)
 
     def runner(tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-        return _decoded(tasks, workers or len(os.sched_getaffinity(0)))
+        default = len(os.sched_getaffinity(0)) if settings.videos_at_once == 1 else 1
+        return _decoded(tasks, workers or default, settings.videos_at_once)
 
     try:
         return validate_index(index, aside, settings, runner=runner, progress=show)
@@ -192,12 +212,20 @@ def _run(index: Path, aside: Path, settings: Settings, workers: int | None) -> R
             bar.close()
 
 
-def _decoded(tasks: Iterable[Task], workers: int) -> Iterator[tuple[Task, Outcome]]:
+def _decoded(tasks: Iterable[Task], workers: int, tasks_at_once: int) -> Iterator[tuple[Task, Outcome]]:
     """Do the tasks in processes that may die."""
     from vidprep.indexes.pool import Pool
+    from vidprep.validation.tasks import with_claims
 
-    with Pool(workers, "vidprep.cli.decode_worker") as pool:
-        yield from pool.map(tasks)
+    if tasks_at_once == 1:
+        with Pool(workers, _WORKER_MODULE) as pool:
+            yield from pool.map(tasks)
+        return
+    # Whoever decodes in threads is spared what needs Python for long.
+    num_judges = max(len(os.sched_getaffinity(0)) // 2, 1)
+    with Pool(workers, _WORKER_MODULE, tasks_at_once) as pool, Pool(num_judges, _WORKER_MODULE) as judges:
+        claims = judges.map(task._replace(only_claims=True) for task in tasks)
+        yield from pool.map(with_claims(*done) for done in claims)
 
 
 def _write(

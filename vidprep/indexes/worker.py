@@ -12,9 +12,14 @@ import os
 import signal
 import struct
 import sys
+import threading
 import time
+import traceback
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -40,10 +45,11 @@ if TYPE_CHECKING:
 
     from vidprep.sources import Source
 
-#: position in the batch (−1: none), monotonic seconds at which it was begun
+#: position in the batch (IDLE: none; AT_ONCE: several tasks), monotonic seconds at which it, or the oldest, was begun
 _BEAT = struct.Struct("qd")
 BEAT_BYTES = _BEAT.size
 IDLE = -1
+AT_ONCE = -2
 _PR_SET_PDEATHSIG = 1
 #: Rows that become columns together: so few samples (and rows, where videos are short) that they stay in the cache.
 _CHUNK_ROWS, _CHUNK_SAMPLES = 512, 100_000
@@ -242,25 +248,68 @@ def conform(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def main(serve: Callable[[Any, Callable[[int], None]], Any], connection_fd: int, beat_fd: int, parent: int) -> None:
-    """Serve tasks until the parent goes away: `serve(task, beat)` gives the outcome that is sent back."""
-    enforce()
+def main(
+    serve: Callable[[Any, Callable[[int], None]], Any],
+    connection_fd: int,
+    beat_fd: int,
+    parent: int,
+    tasks_at_once: int,
+) -> None:
+    """Serve tasks until the parent goes away: `serve(task, beat)` gives the outcome that is sent back.
+
+    One task at a time is done under the limits of `limits`; several at once are done in threads, where alarms reach
+    nothing: the parent ends a process whose oldest file takes too long.
+    """
     _die_with(parent)
     gc.freeze()
     gc.set_threshold(_GC_OBJECTS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     beats = mmap.mmap(beat_fd, BEAT_BYTES)
-
-    def beat(position: int) -> None:
-        _BEAT.pack_into(beats, 0, position, time.monotonic())
-
-    with Connection(connection_fd) as connection:
+    with Connection(connection_fd) as connection, suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        if tasks_at_once > 1:
+            _AtOnce(serve, connection, beats).go_on(tasks_at_once)
+        enforce()
         while True:
-            try:
-                task = connection.recv()
-                connection.send(serve(task, beat))
-            except (EOFError, BrokenPipeError, ConnectionResetError):
-                return
+            connection.send(serve(connection.recv(), partial(_beat, beats)))
+
+
+def _beat(beats: mmap.mmap, position: int) -> None:
+    _BEAT.pack_into(beats, 0, position, time.monotonic())
+
+
+class _AtOnce:
+    """Serves tasks in threads; each outcome is sent when it is there."""
+
+    def __init__(
+        self, serve: Callable[[Any, Callable[[int], None]], Any], connection: Connection, beats: mmap.mmap
+    ) -> None:
+        self._serve, self._connection, self._beats = serve, connection, beats
+        self._sending, self._beating = threading.Lock(), threading.Lock()
+        self._begun: dict[int, float] = {}
+        """unit → when the file that it is at was begun; oldest first"""
+
+    def go_on(self, num_threads: int) -> None:
+        """Until the parent goes away, which is an EOFError."""
+        with ThreadPoolExecutor(num_threads) as threads:
+            while True:
+                threads.submit(self._do, self._connection.recv())
+
+    def _do(self, task: Any) -> None:
+        try:
+            outcome = self._serve(task, partial(self._beat, task.unit))
+            with self._sending:
+                self._connection.send(outcome)
+        except BaseException:  # noqa: BLE001 - as in a process of one thread: it ends, and the parent sees
+            traceback.print_exc()
+            os._exit(1)
+
+    def _beat(self, unit: int, position: int) -> None:
+        with self._beating:
+            self._begun.pop(unit, None)
+            if position != IDLE:
+                self._begun[unit] = time.monotonic()
+            oldest = next(iter(self._begun.values()), None)
+            _BEAT.pack_into(self._beats, 0, *((IDLE, time.monotonic()) if oldest is None else (AT_ONCE, oldest)))
 
 
 def _die_with(parent: int) -> None:
@@ -301,4 +350,4 @@ if __name__ == "__main__":
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
-    worker.main(worker.index_safely, *map(int, sys.argv[1:4]))
+    worker.main(worker.index_safely, *map(int, sys.argv[1:5]))

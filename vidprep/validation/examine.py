@@ -5,7 +5,7 @@ Decoding is handed in: this package knows no engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from vidprep.validation.rules import Rules
 
-__all__ = ["Decode", "Examined", "Options", "examine", "frames_to_look_at"]
+__all__ = ["Decode", "Examined", "Options", "examine", "frames_to_look_at", "key_claims"]
 
 #: decode(video, frames, resize) → (frame, uint8 (32, 32) luma) of the ascending distinct frames, one after the other.
 #: DecodeError names the first frame that fails. With `resize` pictures may have any size.
@@ -102,7 +102,14 @@ def frames_to_look_at(video: VideoLike, options: Options, number: int) -> IntArr
     return np.unique(np.concatenate([hash_frames(video), *clips]).astype(np.int64))
 
 
-def examine(video: VideoLike, number: int, options: Options, rules: Rules, decode: Decode) -> Examined:
+def examine(
+    video: VideoLike,
+    number: int,
+    options: Options,
+    rules: Rules,
+    decode: Decode,
+    claims: Sequence[Finding] | None = None,
+) -> Examined:
     """Decode what the level asks for, and judge it. Raises nothing that a hostile file may cause, but LimitError.
 
     Args:
@@ -111,10 +118,11 @@ def examine(video: VideoLike, number: int, options: Options, rules: Rules, decod
         options: what to decode.
         rules: thresholds.
         decode: gives pictures, see `Decode`.
+        claims: what `key_claims` gives, if it is known.
     """
     found = Examined()
     try:
-        found.findings += key_claims(video)
+        found.findings += key_claims(video) if claims is None else claims
     except MediaError as error:
         found.findings.append(_of_error(error))
         return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -25,17 +27,26 @@ TAPS = 4
 MIN_CLIP_FRAMES = 8
 
 
-def thumbnails(pictures: Any) -> Luma:
+@lru_cache(maxsize=1024)
+def _grid(num_pixels: int) -> tuple[int, ...]:
+    """Places of the pixels that are looked at, along one side of a picture."""
+    num = SIDE * TAPS
+    return tuple((2 * i + 1) * num_pixels // (2 * num) for i in range(num))
+
+
+def _pixels_at(pictures: Any, rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
+    return pictures[:, rows][:, :, columns]
+
+
+def thumbnails(pictures: Any, pixels_at: Callable[[Any, tuple[int, ...], tuple[int, ...]], Any] = _pixels_at) -> Luma:
     """uint8 (F, 32, 32) luma of uint8 (F, H, W, 3) RGB pictures: means of a grid of 128 x 128 pixels.
 
-    Takes numpy arrays and torch tensors alike (only `.sum`, indexing and reshaping are asked of them), so that pictures
-    on a GPU are reduced there. Luma is (77 R + 150 G + 29 B) / 256, ITU-R BT.601-7 2.5.1 in 8-bit integers.
+    Takes numpy arrays, and torch tensors with a `pixels_at` for them (only `.reshape` and `.sum` are asked of what it
+    gives), so that pictures on a GPU are reduced there: `pixels_at(pictures, rows, columns)` is (F, rows, columns, 3).
+    Luma is (77 R + 150 G + 29 B) / 256, ITU-R BT.601-7 2.5.1 in 8-bit integers.
     """
     _, height, width, _ = pictures.shape
-    grid = SIDE * TAPS
-    rows = [(2 * i + 1) * height // (2 * grid) for i in range(grid)]
-    columns = [(2 * i + 1) * width // (2 * grid) for i in range(grid)]
-    taken = pictures[:, rows][:, :, columns].reshape(-1, SIDE, TAPS, SIDE, TAPS, 3).sum((2, 4))
+    taken = pixels_at(pictures, _grid(height), _grid(width)).reshape(-1, SIDE, TAPS, SIDE, TAPS, 3).sum((2, 4))
     sums = np.asarray(taken if isinstance(taken, np.ndarray) else taken.cpu()).astype(np.int64)
     luma: Luma = ((sums @ np.array([77, 150, 29])) // (256 * TAPS * TAPS)).astype(np.uint8)
     return luma
@@ -90,13 +101,17 @@ class Stretches:
         self._luma = None
 
     def _states(self, luma: Luma) -> tuple[str, ...]:
-        values = luma.astype(np.float64)
-        mean, deviation = float(values.mean()), float(values.std())
+        values = luma.ravel().astype(np.float64)
+        mean = float(values.sum()) / len(values)
+        deviation = math.sqrt(max(float(values @ values) / len(values) - mean * mean, 0.0))
         if mean < self._limits.black_luma and deviation < self._limits.black_luma / 2:
             return ("black",)
         if deviation < self._limits.blank_deviation:
             return ("blank",)
-        if self._luma is not None and np.abs(values - self._luma).mean() < self._limits.frozen_difference:
+        if (
+            self._luma is not None
+            and np.abs(values - self._luma.ravel()).sum() / len(values) < self._limits.frozen_difference
+        ):
             return ("frozen",)
         return ()
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "Settings", "header_findings", "validate_index"]
 
-#: Videos of one decoding task: few, so that little is lost with a worker.
+#: Videos of one decoding task: few, so that little is lost with a worker. Of workers of many threads, one.
 TASK_VIDEOS = 4
 
 
@@ -59,6 +59,8 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     fresh: bool = False
     """the index was made just now: no file is looked at again"""
+    videos_at_once: int = 1
+    """that one worker decodes, in threads"""
 
     def key(self, fingerprint: str) -> str:
         """Says what the outcome of decoding depends on."""
@@ -198,9 +200,10 @@ class _Run:
 
     def _tasks(self, rows: list[int]) -> Iterator[Task]:
         settings = self._settings
-        for unit, begin in enumerate(range(0, len(rows), TASK_VIDEOS)):
+        size = TASK_VIDEOS if settings.videos_at_once == 1 else 1
+        for unit, begin in enumerate(range(0, len(rows), size)):
             yield Task(
-                unit, str(self._path), rows[begin : begin + TASK_VIDEOS], settings.options, settings.rules,
+                unit, str(self._path), rows[begin : begin + size], settings.options, settings.rules,
                 settings.engine, settings.limits, {},
             )  # fmt: skip
 
