@@ -167,15 +167,9 @@ def _chunks(task: Task, beat: Callable[[int], None], outcome: Outcome) -> Iterat
             return error_row(item.uri, item.path, item.error, item.identity)
         return _row(item, task.options, limits, source)
 
-    def row_of_far(position: int, item: Item, source: Source | MediaError) -> Row:
-        try:
-            return row_of(position, item, source)
-        finally:
-            rest()  # the others are waited for, by threads that come and go
-
     items = enumerate(task.items)
     if any(is_remote(item.uri) for item in task.items):
-        rows = rows_ahead(items, row_of_far, task.options.timeout_seconds)
+        rows = rows_ahead(items, row_of, rest, task.options.timeout_seconds)
     else:
         rows = (row_of(position, item) for position, item in items)
     for chunk in _chunked(rows):
