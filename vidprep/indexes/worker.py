@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
 from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -290,9 +291,20 @@ def vanished() -> SourceError:
     return SourceError("it was there when it was indexed, and is gone", reason=Reason.VANISHED)
 
 
+class WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas, where there is one, at the first list that it makes a column of: a third of a second."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        """As MetaPathFinder.find_spec: there is no pandas, and of other modules nothing is known."""
+        del path, target
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"{fullname} is not used here", name=fullname)
+
+
 if __name__ == "__main__":
     # Libraries may print: keep their words off what a caller of `vidprep index --json` parses.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
+    sys.meta_path.insert(0, worker.WithoutPandas())
     worker.main(worker.index_safely, *map(int, sys.argv[1:4]))

@@ -110,12 +110,13 @@ class S3Store:
                 answer["Body"].close()
                 raise SourceError("the store sends other bytes than the range that was asked for")
             data = bytes(answer["Body"].read())
-            self._plain.learn(wanted["Bucket"], wanted["Key"])
-            return data
         except ClientError as error:
             if error.response["Error"]["Code"] in _BEYOND_END:
                 return b""
             raise _refusal(error) from error
+        else:
+            self._plain.learn(wanted["Bucket"], wanted["Key"])
+            return data
         finally:
             self._plain.answered(wanted["Bucket"])
 
