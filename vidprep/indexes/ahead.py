@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from vidprep.errors import LimitError, MediaError, Reason, SourceError
@@ -44,9 +45,58 @@ class _Waiting:
     begun: float = field(default_factory=time.monotonic)
 
 
+class _Fetches:
+    """Files that are waited for, and the threads that fetch from them."""
+
+    def __init__(self, timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._threads = ThreadPoolExecutor(FILES_IN_FLIGHT, thread_name_prefix="fetch")
+        self._waiting: dict[Future[HeldSource], _Waiting] = {}
+        self._done: SimpleQueue[Future[HeldSource]] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def open(self, position: int, item: Item) -> None:
+        """Begin with a file."""
+        self._add(_Waiting(position=position, item=item, future=self._threads.submit(_open, item)))
+
+    def go_on(self, one: _Waiting) -> None:
+        """Fetch what a file misses."""
+        future = self._threads.submit(_fetched, one.future.result())
+        self._add(_Waiting(position=one.position, item=one.item, future=future, fetches=one.fetches + 1))
+
+    def _add(self, one: _Waiting) -> None:
+        self._waiting[one.future] = one
+        one.future.add_done_callback(self._done.put)
+
+    def take(self) -> list[_Waiting]:
+        """Wait for, and take out, those that have what they waited for, or have waited too long."""
+        ready = []
+        try:
+            ready.append(self._waiting.pop(self._done.get(timeout=_POLL_SECONDS), None))
+            while True:
+                ready.append(self._waiting.pop(self._done.get_nowait(), None))
+        except Empty:
+            pass
+        return [one for one in ready if one is not None] + self._late()
+
+    def _late(self) -> list[_Waiting]:
+        """In order of their beginning, so that a look at the first is mostly enough."""
+        end, late = time.monotonic() - self._timeout_seconds, []
+        while self._waiting and (one := next(iter(self._waiting.values()))).begun < end:
+            late.append(self._waiting.pop(one.future))
+        return late
+
+    def close(self) -> None:
+        """Wait for none of them any longer."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
 def rows_ahead(
     items: Iterable[tuple[int, Item]],
     parse: Callable[[int, Item, Source | MediaError], Row],
+    rest: Callable[[], None],
     timeout_seconds: float,
 ) -> Iterator[Row]:
     """Rows of items in their order.
@@ -54,43 +104,30 @@ def rows_ahead(
     Args:
         items: (position, item), counted from 0 without holes.
         parse: the row of an item from its bytes, or from the error that stands for them.
+        rest: called between parsing and waiting.
         timeout_seconds: for one fetch.
     """
-    threads = ThreadPoolExecutor(FILES_IN_FLIGHT, thread_name_prefix="fetch")
     stream, following = iter(items), 0
-    waiting: dict[Future[HeldSource], _Waiting] = {}
     done: dict[int, Row] = {}
+    fetches = _Fetches(timeout_seconds)
     try:
         while True:
-            while len(waiting) + len(done) < FILES_IN_FLIGHT and (ahead := next(stream, None)) is not None:
-                future = threads.submit(_open, ahead[1])
-                waiting[future] = _Waiting(position=ahead[0], item=ahead[1], future=future)
-            if not waiting and not done:
+            while len(fetches) + len(done) < FILES_IN_FLIGHT and (ahead := next(stream, None)) is not None:
+                fetches.open(*ahead)
+            if not fetches and not done:
                 return
-            for one in _ready(waiting, timeout_seconds):
-                row = _attempt(one, parse)
+            tried = [(one, _attempt(one, parse)) for one in fetches.take()]
+            rest()  # threads are not to be started, nor waited for, under the limits of a file
+            for one, row in tried:
                 if row is None:
-                    source = one.future.result()
-                    future = threads.submit(_fetched, source)
-                    again = _Waiting(position=one.position, item=one.item, future=future, fetches=one.fetches + 1)
-                    waiting[future] = again
+                    fetches.go_on(one)
                 else:
                     done[one.position] = row
             while following in done:
                 yield done.pop(following)
                 following += 1
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _ready(waiting: dict[Future[HeldSource], _Waiting], timeout_seconds: float) -> list[_Waiting]:
-    """Take out those that have what they waited for, or have waited too long."""
-    wait(waiting, _POLL_SECONDS, FIRST_COMPLETED)
-    late = time.monotonic() - timeout_seconds
-    ready = [one for one in waiting.values() if one.future.done() or one.begun < late]
-    for one in ready:
-        del waiting[one.future]
-    return ready
+        fetches.close()
 
 
 def _attempt(one: _Waiting, parse: Callable[[int, Item, Source | MediaError], Row]) -> Row | None:

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vidprep.errors import Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
@@ -243,11 +243,8 @@ class Run:
         if workers == 0:
             yield from ((task, index_batch(task)) for task in tasks)
             return
-        first = next(tasks, None)
-        if first is None:
-            return
-        with Pool(workers or len(os.sched_getaffinity(0))) as pool:
-            yield from pool.map(_with_first(first, tasks))
+        with Pool(workers or len(os.sched_getaffinity(0))) as pool:  # they start while the listing does
+            yield from pool.map(tasks)
 
     def take(self, done: tuple[Task, Outcome]) -> None:
         """Publish a part and count its rows. Raises OSError if it could not be written."""
@@ -287,11 +284,6 @@ class Run:
 
 def _is_gone(item: Item) -> bool:
     return item.error is not None and item.error.reason == Reason.VANISHED
-
-
-def _with_first(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def _units(stream: Iterable[tuple[Item, bool]]) -> Iterator[list[tuple[Item, bool]]]:

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.abc import MetaPathFinder
 from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -173,15 +174,9 @@ def _chunks(task: Task, beat: Callable[[int], None], outcome: Outcome) -> Iterat
             return error_row(item.uri, item.path, item.error, item.identity)
         return _row(item, task.options, limits, source)
 
-    def row_of_far(position: int, item: Item, source: Source | MediaError) -> Row:
-        try:
-            return row_of(position, item, source)
-        finally:
-            rest()  # the others are waited for, by threads that come and go
-
     items = enumerate(task.items)
     if any(is_remote(item.uri) for item in task.items):
-        rows = rows_ahead(items, row_of_far, task.options.timeout_seconds)
+        rows = rows_ahead(items, row_of, rest, task.options.timeout_seconds)
     else:
         rows = (row_of(position, item) for position, item in items)
     for chunk in _chunked(rows):
@@ -345,9 +340,20 @@ def vanished() -> SourceError:
     return SourceError("it was there when it was indexed, and is gone", reason=Reason.VANISHED)
 
 
+class WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas, where there is one, at the first list that it makes a column of: a third of a second."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        """As MetaPathFinder.find_spec: there is no pandas, and of other modules nothing is known."""
+        del path, target
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"{fullname} is not used here", name=fullname)
+
+
 if __name__ == "__main__":
     # Libraries may print: keep their words off what a caller of `vidprep index --json` parses.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from vidprep.indexes import worker  # this module by its own name: what it pickles must not be called __main__
 
+    sys.meta_path.insert(0, worker.WithoutPandas())
     worker.main(worker.index_safely, *map(int, sys.argv[1:5]))

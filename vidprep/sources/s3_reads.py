@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The region of a signature that we can make too (AWS General Reference, Signature Version 4).
 _SIGNATURE = re.compile(r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/([^/]+)/s3/aws4_request,")
+#: That the first read of a bucket is waited for; who has waited in vain asks botocore too.
+_FIRST_READ_SECONDS = 0.5
 _HEADERS = {"Range": "Range", "IfMatch": "If-Match"}
 #: Answers that say something of the object, not of how it was asked for.
 _OF_THE_OBJECT = frozenset(
@@ -64,6 +66,7 @@ class PlainReads:
             timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_SECONDS, read=REQUEST_TIMEOUT_SECONDS),
         )
         self._routes: dict[str, Route | None] = {}
+        self._firsts: dict[str, threading.Event] = {}
         self._sent = threading.local()
         client.meta.events.register("before-send.s3.GetObject", self._note)
 
@@ -74,6 +77,19 @@ class PlainReads:
         """Botocore has just read an object, in this thread: go the same way from now on."""
         if bucket not in self._routes:
             self._routes[bucket] = self._route(self._sent.request, quote(key, safe="/~"))
+
+    def answered(self, bucket: str) -> None:
+        """Botocore has read, or tried to: nobody need wait for what it finds."""
+        self._firsts[bucket].set()
+
+    def _known(self, bucket: str) -> Route | None:
+        """The way to a bucket. Of those who ask before it is known, the first is to try botocore, and the others wait."""
+        if bucket not in self._routes:
+            mine = threading.Event()
+            first = self._firsts.setdefault(bucket, mine)
+            if first is not mine:
+                first.wait(_FIRST_READ_SECONDS)
+        return self._routes.get(bucket)
 
     def _route(self, request: Any, path: str) -> Route | None:
         """None where we could not do as botocore did."""
@@ -93,7 +109,7 @@ class PlainReads:
 
     def get(self, wanted: Mapping[str, str]) -> bytes | None:
         """The bytes that GetObject with these parameters gives; None where botocore must be asked."""
-        route = self._routes.get(wanted["Bucket"])
+        route = self._known(wanted["Bucket"])
         if route is None:
             return None
         path = route.folder + quote(wanted["Key"], safe="/~")

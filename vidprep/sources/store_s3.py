@@ -114,8 +114,11 @@ class S3Store:
             if error.response["Error"]["Code"] in _BEYOND_END:
                 return b""
             raise _refusal(error) from error
-        self._plain.learn(wanted["Bucket"], wanted["Key"])
-        return data
+        else:
+            self._plain.learn(wanted["Bucket"], wanted["Key"])
+            return data
+        finally:
+            self._plain.answered(wanted["Bucket"])
 
     def put(self, path: str, file: Path) -> None:
         """As Store.put."""
