@@ -102,7 +102,10 @@ def test_real_files_have_ffmpegs_packets_and_frames(corpus: Path) -> None:
         packets = [(size, key) for _, _, _, size, key, *_ in truth["packets"] if size]
         assert parsed.table.size.tolist() == [size for size, _ in packets], path.name
         if not parsed.keys_verified:  # then the samples' own heads decide, not the container's flags
-            assert (parsed.table.flags & 1).tolist() == [key for _, key in packets], path.name
+            keys = [key for _, key in packets]
+            if parsed.info.codec == "dirac":  # its later ones are no starts: see the test of Dirac below
+                keys[1:] = [False] * (len(keys) - 1)
+            assert (parsed.table.flags & 1).tolist() == keys, path.name
         # low-delay MPEG-4 whose header lies: FFmpeg gives one of its four pictures twice
         assert parsed.table.num_frames == min(len(truth["frames"]), len(packets)), path.name
         assert bool(np.all(np.diff(parsed.table.frame_pts) >= 0)), path.name
