@@ -108,6 +108,7 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     nowhere.touch()  # a file where a folder should be
     with pytest.raises(OSError, match="nowhere"):
         write_page(nowhere / "a.html", "x")
+    nowhere.unlink()
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         write_page(tmp_path / "folder", "x")
