@@ -370,3 +370,29 @@ def test_the_corpus_has_a_row_for_each_file(corpus: Path, tmp_path: Path) -> Non
     summary = build_index([corpus / "files"], tmp_path / "index", workers=2)
     assert summary.videos == summary.ok + summary.failed == len(files)
     assert sorted(_names(tmp_path / "index")) == files
+
+
+def test_one_source_stands_by_itself_as_text_or_path(videos: Path, tmp_path: Path) -> None:
+    listed = build_index([videos], tmp_path / "listed", workers=0)
+    for name, source in (("text", str(videos)), ("path", videos)):
+        assert build_index(source, tmp_path / name, workers=0).videos == listed.videos > 0
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"timeout_seconds": float("nan")},
+        {"timeout_seconds": float("inf")},
+        {"timeout_seconds": 0.0},
+        {"memory_bytes": 0},
+        {"workers": -1},
+        {"engine": "cloud"},
+    ],
+    ids=str,
+)
+def test_an_option_out_of_range_is_refused_before_any_work(
+    videos: Path, tmp_path: Path, option: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=next(iter(option))):
+        build_index([videos], tmp_path / "index", **option)
+    assert not (tmp_path / "index").exists()

@@ -173,3 +173,14 @@ def test_an_archive_says_how_its_members_are_named(cases: Path, tmp_path: Path) 
     assert json.loads(run(f"{archive}::a/v1.cam0.mp4", "--json").stdout)["status"] == "ok"
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(100))
     assert "decompress it" in run(tmp_path / "x.tar.gz", "--json").stdout
+
+
+def test_a_video_number_is_for_an_index_alone(cases: Path, tmp_path: Path) -> None:
+    result = run(cases / "files" / "one_frame.mp4", "--video", "0")
+    assert result.exit_code == 2
+    assert "--video is for an index" in result.stderr
+    (tmp_path / "videos").mkdir()
+    assert CliRunner().invoke(main, ["index", str(tmp_path / "videos"), "-o", str(tmp_path / "none")]).exit_code == 0
+    result = run(tmp_path / "none", "--video", "0")
+    assert result.exit_code == 2
+    assert "holds no videos" in result.stderr

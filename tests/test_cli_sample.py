@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -271,10 +272,18 @@ def test_a_sheet_of_nothing_that_can_be_decoded_is_an_error(with_a_damaged_one: 
 
 def test_a_sheet_that_cannot_be_written_is_said(cases: Path, tmp_path: Path) -> None:
     path = str(cases / "files" / CASE)
-    result = run("sample", path, "--policy", "first", "--sheet", str(tmp_path / "missing" / "sheet.png"))
+    (tmp_path / "file").touch()
+    result = run("sample", path, "--policy", "first", "--sheet", str(tmp_path / "file" / "sheet.png"))
     assert result.exit_code == 1
-    assert "No such file or directory" in result.stderr
+    assert re.search("Not a directory|File exists", result.stderr)
     assert "Traceback" not in result.output
+
+
+def test_the_folder_of_a_sheet_is_made(cases: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "new" / "folder" / "sheet.png"
+    result = run("sample", str(cases / "files" / CASE), "--policy", "first", "--sheet", str(sheet))
+    assert result.exit_code == 0, result.output
+    assert sheet.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_more_frames_than_can_be_held_are_wrong_usage() -> None:

@@ -145,3 +145,12 @@ def test_the_page_of_a_million_videos_is_small(tmp_path: Path) -> None:
     assert run("stats", index, "--html", page).exit_code == 0
     assert page.stat().st_size < MAX_PAGE_BYTES
     assert page.read_text().count("<tr data-row>") == 500
+
+
+def test_a_video_in_place_of_an_index_is_said_and_nothing_is_left_beside_it(cases: Path, tmp_path: Path) -> None:
+    video = tmp_path / "video.mp4"
+    video.write_bytes((cases / "files" / "one_frame.mp4").read_bytes())
+    result = run("stats", video)
+    assert result.exit_code == 1
+    assert "no index" in result.stderr
+    assert list(tmp_path.iterdir()) == [video]

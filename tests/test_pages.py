@@ -104,8 +104,11 @@ def test_numbers_for_people() -> None:
 def test_a_page_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     write_page(tmp_path / "a.html", "x")
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+    nowhere = tmp_path / "nowhere"
+    nowhere.touch()  # a file where a folder should be
     with pytest.raises(OSError, match="nowhere"):
-        write_page(tmp_path / "nowhere" / "a.html", "x")
+        write_page(nowhere / "a.html", "x")
+    nowhere.unlink()
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         write_page(tmp_path / "folder", "x")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vidprep.cli.indexes import check_index
+from vidprep.cli.seconds import SecondsRange
 from vidprep.errors import SamplingError, VidprepError
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def _size(_context: click.Context, _param: click.Parameter, text: str | None) ->
 @click.option("--device", default="cpu", show_default=True, help="cpu, or cuda:0.")
 @click.option("--batch-size", default=8, show_default=True, type=click.IntRange(1))
 @click.option("--size", callback=_size, metavar="HxW", default="224x224", show_default=True, help="Size of the frames.")
-@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1), help="Time for each stage.")
+@click.option("--seconds", default=10.0, show_default=True, type=SecondsRange(0.1), help="Time for each stage.")
 @click.option("--threads", type=click.IntRange(1), help="Reading threads; by default what suits the engine.")
-@click.option("--step-seconds", type=click.FloatRange(0, min_open=True), help="Time of one training step, per batch.")
+@click.option("--step-seconds", type=SecondsRange(0, min_open=True), help="Time of one training step, per batch.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(

@@ -181,6 +181,7 @@ def _written_aside(output: Path, shape: tuple[int, ...], dtype: str) -> Iterator
     """A memory-mapped .npy under another name, renamed when it is whole, removed when it is not."""
     from uuid import uuid4
 
+    output.parent.mkdir(parents=True, exist_ok=True)
     aside = output.with_name(f"{output.name}.{uuid4().hex[:8]}.part")
     try:
         yield _mapped(aside, shape, dtype)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vidprep.cli.progress import Progress
+from vidprep.cli.seconds import SecondsRange
 from vidprep.errors import VidprepError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout",
     "timeout_seconds",
-    type=click.FloatRange(min=0.01),
+    type=SecondsRange(0.01),
     default=60.0,
     show_default=True,
     help="Seconds for one file.",

@@ -59,6 +59,8 @@ def command(
       vidprep inspect shard.tar::clips/a.mp4 --explain
       vidprep inspect index --video 12 --html video.html
     """
+    if video is not None and not _is_index(path):
+        raise click.UsageError(f"--video is for an index; {shown(path)} is one file")
     try:
         row, table = _from_index(path, video) if _is_index(path) else _from_file(path, verify_keys=frames)
     except VidprepError as error:
@@ -126,6 +128,8 @@ def _from_index(path: str, video: int | None) -> tuple[Row, SampleTable | None]:
     from vidprep.indexes import open_index
 
     index = open_index(path)
+    if not len(index):
+        raise click.UsageError(f"the index holds no videos: {shown(path)}")
     if video is None:
         raise click.UsageError(f"an index holds many videos: give --video 0..{len(index) - 1}")
     if not 0 <= video < len(index):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import SamplingError, VidprepError
+from vidprep.pages.render import write_aside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +63,9 @@ def draw_sheet(path: str, clips: Sequence[tuple[VideoLike, DecodeSpec]]) -> list
         top += height * (HEIGHT + TEXT + GAP) + GAP
     if len(errors) == len(clips):
         raise errors[0]
-    sheet.save(path, format="PNG")
+    png = BytesIO()
+    sheet.save(png, format="PNG")
+    write_aside(path, png.getvalue())
     return errors
 
 

@@ -14,6 +14,7 @@ import click
 
 from vidprep.cli.outputs import OutputFile
 from vidprep.cli.progress import Progress
+from vidprep.cli.seconds import SecondsRange
 from vidprep.errors import SamplingError, VidprepError
 from vidprep.validation.checks import LEVELS, SEVERITIES, at_least
 
@@ -34,7 +35,13 @@ _WORKER_MODULE = "vidprep.cli.decode_worker"
 @click.option("--engine", type=click.Choice(["auto", "cpu", "nvdec"]), default="auto", show_default=True)
 @click.option("--clips", type=click.IntRange(min=1), default=3, show_default=True, help="Of each video, when sampled.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Which clips.")
-@click.option("--rules", "rules_path", type=click.Path(exists=True, dir_okay=False), metavar="RULES.toml")
+@click.option(
+    "--rules",
+    "rules_path",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="RULES.toml",
+    help="Which checks, how severe, from which value on; see docs/validation.md.",
+)
 @click.option("--policy", "policies", multiple=True, metavar="SPEC", help="Also dry-run this policy; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: summary and findings.")
 @click.option("--html", "html_path", type=_FILE, metavar="OUT.html", help="Write a self-contained page.")
@@ -47,7 +54,7 @@ _WORKER_MODULE = "vidprep.cli.decode_worker"
 @click.option(
     "--timeout",
     "timeout_seconds",
-    type=click.FloatRange(min=0.01),
+    type=SecondsRange(0.01),
     default=600.0,
     show_default=True,
     help="Seconds for a video.",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from vidprep.indexes.state import Hashes
 
+#: A year: more than any file needs, and within what a timer of the system takes.
+MAX_TIMEOUT_SECONDS = 366 * 86400
 #: Units grow with a listing, so that few files spread over all workers and many make few parts: 8 of each size.
 UNIT_SIZES = (128, 256, 512, 1024, 2048, 4096)
 _UNITS_PER_SIZE = 8
@@ -86,7 +88,7 @@ class Shard:
 
 
 def build_index(
-    sources: Iterable[str | os.PathLike[str]],
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     workers: int | None = None,
@@ -104,7 +106,8 @@ def build_index(
     """Index videos into a folder of Parquet parts, one row for each; run again after any end, it goes on.
 
     Args:
-        sources: files, folders, `@LIST`, `-`, tar shards, `s3://` and `gs://` (see `vidprep.sources.listing`).
+        sources: files, folders, `@LIST`, `-`, tar shards, `s3://` and `gs://` (see `vidprep.sources.listing`); one may
+            stand by itself.
         out: the index folder; state is kept in its sibling `OUT.vidprep/`. It may live in an object store
             (`s3://...`); state and a copy of its parts are then kept in the user's cache folder.
         workers: processes; None = one per CPU this process may use, 0 = none, in this process without limits.
@@ -128,7 +131,10 @@ def build_index(
         SourceError: a source that was named does not exist.
         IndexFormatError: `out` holds something else, or an index of a newer version.
         OSError: the index cannot be written (disk full, read-only, another run is writing it).
+        ValueError: an option that is out of its range.
     """
+    _check_limits(workers, engine, timeout_seconds, memory_bytes)
+    named = [sources] if isinstance(sources, str | os.PathLike) else sources
     remote = os.fspath(out) if is_remote(os.fspath(out)) else None
     index = mirror_folder(remote) if remote else Path(os.path.abspath(out))  # noqa: PTH100 - links kept
     check_folder(index)
@@ -137,7 +143,7 @@ def build_index(
     options = Options(
         verify_keys=verify_keys, checksums=checksums, timeout_seconds=timeout_seconds, memory_bytes=memory_bytes
     )
-    items = list_items([os.fspath(source) for source in sources], Rules(patterns, column, identities=update))
+    items = list_items([os.fspath(source) for source in named], Rules(patterns, column, identities=update))
     begun = time.monotonic()
     with locked(index, mine.prefix) as aside:
         index.mkdir(parents=True, exist_ok=True)
@@ -154,6 +160,18 @@ def build_index(
         run.leave_something()
     run.summary.seconds = time.monotonic() - begun
     return run.summary
+
+
+def _check_limits(workers: int | None, engine: str, timeout_seconds: float, memory_bytes: int) -> None:
+    """Refuse, before any work, what would end each worker."""
+    if workers is not None and workers < 0:
+        raise ValueError(f"workers={workers}: expected 0 or more")
+    if engine not in ("local", "ray"):
+        raise ValueError(f"engine={engine!r} is none of local, ray")
+    if not 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS:
+        raise ValueError(f"timeout_seconds={timeout_seconds}: expected more than 0 and at most {MAX_TIMEOUT_SECONDS}")
+    if memory_bytes <= 0:
+        raise ValueError(f"memory_bytes={memory_bytes}: expected more than 0")
 
 
 class Run:

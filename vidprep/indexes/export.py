@@ -64,8 +64,9 @@ def write_batches(path: str, schema: pa.Schema, rows: Iterable[dict[str, Any]], 
 
 @contextmanager
 def written_aside(path: str) -> Iterator[str]:
-    """The name under which to write a file: renamed when the block ends, removed when it fails."""
+    """The name under which to write a file: renamed when the block ends, removed when it fails; its folder is made."""
     partial = Path(f"{path}.partial")
+    partial.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield str(partial)
         partial.replace(path)

@@ -63,6 +63,8 @@ def open_index(path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str
 
 def _open_store(path: str, cache_dir: str | None) -> Store:
     index = local_folder(path, Path(cache_dir) if cache_dir else None)
+    if index.is_file() and index.suffix != ".parquet":
+        raise IndexFormatError(f"{path}: a file, and no index: give the folder that was made of it")
     parts = [index] if index.is_file() else part_paths(index)
     if not parts:
         what = "holds no *.parquet parts" if index.is_dir() else "no such index"

@@ -201,4 +201,4 @@ def open_part(part: Path) -> Iterator[Any]:
         if getattr(error, "errno", None) is not None:  # the file system's own
             raise
         why = str(error).partition("\n")[0]
-        raise IndexFormatError(f"{part}: not a whole Parquet file ({why}); index again, or take it away") from error
+        raise IndexFormatError(f"{part}: not a whole Parquet file ({why}); remove it, then index again") from error

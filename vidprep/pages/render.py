@@ -87,8 +87,9 @@ def write_page(path: str | os.PathLike[str], page: str) -> None:
 
 
 def write_aside(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file under another name and rename it. Raises OSError."""
+    """Write a file under another name and rename it; its folder is made where there is none. Raises OSError."""
     final = Path(path)
+    final.parent.mkdir(parents=True, exist_ok=True)
     aside = final.with_name(f"{final.name}.{uuid4().hex[:8]}.part")
     try:
         aside.write_bytes(data)
