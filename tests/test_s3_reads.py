@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,6 +51,26 @@ def test_after_the_first_read_of_a_bucket_botocore_is_not_needed(s3: ObjectStore
     assert [store.get(f"{BUCKET}/{key}", 10, 3, None) for key in ("a", "b", "c")] == [b"aaa", b"bbb", b"ccc"]
     assert botocore_gets == ["a"]
     assert len(s3.middleware.requests) == 3
+
+
+def test_of_many_who_begin_at_once_one_asks_botocore(s3: ObjectStore, botocore_gets: list[str]) -> None:
+    s3.put("a", b"0123456789")
+    store = S3Store()
+    with ThreadPoolExecutor(16) as threads:
+        assert set(threads.map(lambda at: store.get(f"{BUCKET}/a", at % 10, 1, None), range(64))) == {
+            str(digit).encode() for digit in range(10)
+        }
+    assert botocore_gets == ["a"]
+
+
+def test_a_first_read_that_fails_holds_nobody_up(s3: ObjectStore, botocore_gets: list[str]) -> None:
+    s3.put("a", b"0123456789")
+    store = S3Store()
+    with pytest.raises(SourceError):
+        store.get(f"{BUCKET}/nothing", 0, 1, None)
+    assert store._plain._firsts[BUCKET].is_set()
+    assert [store.get(f"{BUCKET}/a", 0, 1, None) for _ in range(3)] == [b"0"] * 3
+    assert botocore_gets == ["nothing", "a"]
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
