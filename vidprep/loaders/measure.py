@@ -202,7 +202,6 @@ def _measured(plan: Any, work: Callable[[int], tuple[int, int, int]], seconds: f
             with suppress(*CLIP_ERRORS):
                 entry = work(next(positions) % len(plan))
             ends.append((time.perf_counter(), entry))
-            time.sleep(0)  # others get their turn
 
     with ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(run) for _ in range(threads)]
