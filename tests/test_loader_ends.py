@@ -381,6 +381,7 @@ with loader_of(damaged_plan(folder), on_error=on_error, prefetch=3, threads=3) a
                     "pixels": hashlib.sha256(batch.frames.tobytes()).hexdigest(), "state": loader.state_dict(),
                 }), file=file, flush=True)
                 print("batch", flush=True)
+                sys.stdin.readline()  # at its end where nobody will answer
 """
 
 
@@ -410,9 +411,10 @@ def damaged_plan(folder):
 POLICY = RandomClip(frames=4, stride=2, pad="edge")
 
 
-def start(folder, on_error, log):
+def start(folder, on_error, log, stdin=subprocess.DEVNULL):
     command = [sys.executable, "-c", RUN, str(folder), on_error, str(log)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=pipe, stderr=pipe, text=True)
 
 
 def lines_of(log):
@@ -426,9 +428,10 @@ def test_killed_in_mid_epoch_and_resumed_the_batches_are_those_of_an_undisturbed
     with start(tmp_path, on_error, whole) as process:
         assert process.wait(100) == 0, process.stderr.read()
     for batches in (2, 5, 1):
-        with start(tmp_path, on_error, killed) as process:
-            for _ in range(batches):
+        with start(tmp_path, on_error, killed, subprocess.PIPE) as process:
+            for _ in range(batches):  # each batch is answered: on a busy machine it would be over before it is killed
                 assert process.stdout.readline() == "batch\n"
+                print(file=process.stdin, flush=True)
             process.send_signal(signal.SIGKILL)
             assert process.wait(20) == -signal.SIGKILL
     with start(tmp_path, on_error, killed) as process:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -127,7 +128,7 @@ def _taken(block: memoryview, begin: IntArray) -> Heads:
     return np.frombuffer(block, np.uint8).take(begin[:, None] + _COLUMNS, mode="clip")
 
 
-class PayloadReader:
+class PayloadReader(ABC):
     """Reads coded samples; counts what it reads."""
 
     def __init__(self, source: Source) -> None:
@@ -142,13 +143,13 @@ class PayloadReader:
         self.num_bytes += len(data)
         return data
 
+    @abstractmethod
     def payloads(self, table: SampleTable, plan: CutPlan) -> Payloads:
         """Bytes of each candidate row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def head(self, table: SampleTable, row: int) -> bytes:
         """The first bytes of one row."""
-        raise NotImplementedError
 
 
 class RangeReader(PayloadReader):
