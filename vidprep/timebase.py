@@ -180,14 +180,14 @@ def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
 
     n·Σ(d−a)² − (Σ(d−a))² is the same for every a.
     """
-    count = len(deltas)
     if spread == 0:
         return 0.0
-    if spread * spread * count >= _EXACT:
-        return float(deltas.std())
+    count = len(deltas)
     total = span - count * low
     if total == spread or spread == 1:  # one longer step, or steps that are all the shortest or one tick more
         squares = total * spread
+    elif spread * spread * count >= _EXACT:
+        return float(deltas.std())
     elif max(low + spread, -low) ** 2 * count < _EXACT:
         total, squares = span, int(deltas.dot(deltas))
     else:

@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING
 
-from vidprep.containers.isobmff.boxes import u32, u64
+from vidprep.containers.isobmff.boxes import INDEX_BYTES, u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import common_info
 from vidprep.containers.isobmff.plain_samples import FOREVER, NotPlain, Tables, sample_table
@@ -20,8 +20,7 @@ from vidprep.records import ParsedVideo
 from vidprep.timebase import altered, unchecked
 
 if TYPE_CHECKING:
-    from vidprep.containers.isobmff.boxes import Window
-    from vidprep.records import StreamInfo
+    from vidprep.records import ReadAt, StreamInfo
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
 MAX_PLAIN_BYTES = 1 << 18
@@ -52,26 +51,25 @@ _Places = dict[bytes, int]
 _Track = tuple[bytes, int, int, int, int, int, tuple[int, int, int] | None]
 
 
-def read_plain(window: Window) -> ParsedVideo | None:
-    """The film of a file with a plain movie; None if it is anything else."""
+def read_plain(read_at: ReadAt, size_bytes: int, head: bytes) -> ParsedVideo | None:
+    """The film of a file with a plain movie; None if it is anything else. Arguments as of `parse`."""
     try:
-        return _read(*_find_movie(window), window.size_bytes)
+        return _read(*_find_movie(read_at, size_bytes, head), size_bytes)
     except (NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
 
 
-def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
+def _find_movie(read_at: ReadAt, size_bytes: int, head: bytes) -> tuple[bytes, int, int, bytes]:
     """The buffer that holds the movie box, its body's first byte, the byte after its last; and the file's brand."""
-    brand, position = b"", 0
-    data, at = window.view(0, 16)
+    data, brand, at, position = head, b"", 0, 0
     for _ in range(_MAX_TOP_BOXES):
         size, kind = _header(data, at)
         if kind == b"moov":
             if not 8 <= size <= MAX_PLAIN_BYTES:
                 raise NotPlain
             if at + size > len(data):
-                data, at = window.exactly(position, size)
-                if at + size > len(data):
+                data, at = read_at(position, size), 0
+                if size > len(data):
                     raise NotPlain
             return data, at + 8, at + size, brand
         if kind == b"ftyp":
@@ -83,9 +81,9 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
         position += size
         at += size
         if at + 16 > len(data):
-            if position + 16 > window.size_bytes:
+            if position + 16 > size_bytes:
                 break
-            data, at = window.view(position, 16)
+            data, at = read_at(position, min(INDEX_BYTES, size_bytes - position)), 0
     raise NotPlain
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -56,19 +57,21 @@ class Tables:
         self.places = _table_places(data, at + 8, end)
         self.setup, size, _ = self.places[b"stsd"]
         self.start = start = self.setup + size
-        self.words = np.ndarray((end - start) >> 2, _U32, data, start).astype(_INT64)
+        self.words = np.frombuffer(data, _U32, (end - start) >> 2, start).astype(_INT64)
 
     def records(self, kind: bytes, width: int) -> IntArray:
         """The numbers of a table with an entry count and records of `width` 32-bit numbers."""
         at, size, count = self.places[kind]
-        return self._numbers(at + 16, at + size, count * width)
+        return self._numbers(at + 16, size - 16, count * width)
 
     def sizes(self) -> IntArray:
         """Bytes of each sample, all with some."""
         at, size, constant = self.places[b"stsz"]
         count = u32(self.data, at + 16)[0]
-        sizes = self._numbers(at + 20, at + size, count)
-        if constant or not count or not sizes.item(sizes.argmin()):
+        if constant or not count:
+            raise NotPlain
+        sizes = self._numbers(at + 20, size - 20, count)
+        if not sizes.item(sizes.argmin()):
             raise NotPlain
         return sizes
 
@@ -82,12 +85,12 @@ class Tables:
             raise NotPlain
         return chunks
 
-    def _numbers(self, first: int, end: int, count: int) -> IntArray:
-        if first + 4 * count > end:
+    def _numbers(self, first: int, room: int, count: int) -> IntArray:
+        if 4 * count > room:
             raise NotPlain
         at = first - self.start
         if at & 3 or at < 0:  # behind a box of odd size, or before the set-up
-            return np.ndarray(count, _U32, self.data, first).astype(_INT64)
+            return np.frombuffer(self.data, _U32, count, first).astype(_INT64)
         at >>= 2
         return self.words[at : at + count]
 
@@ -137,7 +140,7 @@ def _offsets(tables: Tables, sizes: IntArray, size_bytes: int) -> IntArray:
     """Where the samples lie, each of them whole within the file."""
     chunks = tables.far_chunks() if b"co64" in tables.places else tables.records(b"stco", 1)
     at, size, count = tables.places[b"stsc"]
-    if not count or not len(chunks) or 12 * count + 16 > size:
+    if not count or 12 * count + 16 > size:
         raise NotPlain
     if count <= _FEW_RUNS:
         offset = _place_few_runs(_FEW[3 * count](tables.data, at + 16), chunks, sizes)
@@ -163,8 +166,9 @@ def _place_few_runs(runs: tuple[int, ...], chunks: IntArray, sizes: IntArray) ->
             raise NotPlain
         if count == 1:
             offset[done:end] = chunks[first:last]
-        elif first == last - 1:
-            _place_one_chunk(offset[done:end], chunks.item(first), sizes[done:end])
+        elif end == done + 2:
+            offset[done] = start = chunks.item(first)
+            offset[done + 1] = start + sizes.item(done)
         else:
             block = offset[done:end].reshape(-1, count)
             block[:, 0] = chunks[first:last]
@@ -176,15 +180,9 @@ def _place_few_runs(runs: tuple[int, ...], chunks: IntArray, sizes: IntArray) ->
     return offset
 
 
-def _place_one_chunk(offset: IntArray, start: int, sizes: IntArray) -> None:
-    offset[0] = start
-    if len(offset) == 2:
-        offset[1] = start + sizes.item(0)
-    else:
-        np.add(sizes[:-1].cumsum(), start, out=offset[1:])
-
-
 def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
+    if not len(chunks):
+        raise NotPlain
     per_chunk = expand_runs(runs[0::3], runs[1::3], len(chunks))
     last = np.add.accumulate(per_chunk)
     if last.item(-1) != len(sizes):
@@ -195,22 +193,32 @@ def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntAr
 def _times(tables: Tables, n: int, begin: int) -> tuple[IntArray, IntArray | int]:
     """Composition times from `begin` on, and durations; a number for durations that are all the same."""
     at, size, count = tables.places[b"stts"]
+    duration: IntArray | int
     if count == 1 and size >= 24:
-        count, step = _FEW[2](tables.data, at + 16)
-        if count != n or step >= IMPLAUSIBLE_STEP:
+        count, duration = _FEW[2](tables.data, at + 16)
+        if count != n or duration >= IMPLAUSIBLE_STEP:
             raise NotPlain
-        pts, duration = np.arange(-begin, n * step - begin, step) if step else np.full(n, -begin), step
+        decoded = _even_times(duration, begin)[:n] if n <= _SHARED else np.arange(n) * duration - begin
     else:
         duration = _expanded(tables.records(b"stts", 2), n)
         if duration.item(duration.argmax()) >= IMPLAUSIBLE_STEP:
             raise NotPlain
-        pts = np.empty(n, _INT64)
-        pts[0] = 0
-        np.add.accumulate(duration[:-1], out=pts[1:])
-        pts -= begin
-    if b"ctts" in tables.places:
-        pts += _expanded(tables.records(b"ctts", 2), n)
-    return pts, duration
+        decoded = np.empty(n, _INT64)
+        decoded[0] = -begin
+        np.subtract(np.add.accumulate(duration[:-1]), begin, out=decoded[1:])
+    if b"ctts" not in tables.places:
+        return decoded.copy(), duration
+    return decoded + _expanded(tables.records(b"ctts", 2), n), duration
+
+
+#: Videos up to this long share their decode times.
+_SHARED = 2048
+
+
+@lru_cache(maxsize=64)
+def _even_times(step: int, begin: int) -> IntArray:
+    """int64[_SHARED]: multiples of `step`, less `begin`. Of the few frame rates and delays that there are."""
+    return np.arange(_SHARED) * step - begin
 
 
 def _demand_usual(offsets: IntArray) -> None:
@@ -244,15 +252,13 @@ def _keys_shown(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str
     """The flags of samples of which some are listed as keys."""
     at, size, count = tables.places[b"stss"]
     if 0 < count <= _FEW_KEYS and 4 * count + 16 <= size:
-        few, rows = _SHOWN_BYTE * n, []
-        last = -1
-        for key in _FEW[count](tables.data, at + 16):
-            row = key - 1  # samples are numbered from 1
-            if row <= last:
+        few, rows, last = _SHOWN_BYTE * n, [], 0
+        for key in _FEW[count](tables.data, at + 16):  # samples are numbered from 1
+            if key <= last:
                 raise NotPlain
-            few[row] = _KEY_SHOWN
-            rows.append(row)
-            last = row
+            few[key - 1] = _KEY_SHOWN
+            rows.append(key - 1)
+            last = key
         return np.ndarray(n, _UINT8, few), {"key_rows": np.array(rows, _INT64)}
     keys = tables.records(b"stss", 1)
     if not len(keys) or not keys.item(0):
