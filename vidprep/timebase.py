@@ -141,10 +141,10 @@ def timing_facts(pts: IntArray, last_duration_ticks: int, time_base: Fraction) -
         avg_fps=count / (span * tick) if span > 0 else 0.0,
         is_vfr=spread > 1,
         vfr_class="cfr" if spread == 0 else "quantised_cfr" if spread == 1 else "vfr",
-        num_gaps=_num_gaps(deltas, low, high),
-        num_duplicates=_num_duplicates(deltas, low, high, count),
+        num_gaps=0 if high <= GAP_FACTOR * low else _num_gaps(deltas, low, high),
+        num_duplicates=0 if low > 0 else _num_duplicates(deltas, low, high, count),
         num_backward=0 if low >= 0 else int(np.count_nonzero(deltas < 0)) if spread else count,
-        jitter_seconds=_deviation(deltas, span, low, spread) * tick,
+        jitter_seconds=_deviation(deltas, span, low, spread) * tick if spread else 0.0,
     )
 
 
@@ -164,13 +164,13 @@ def _extremes(values: IntArray) -> tuple[int, int]:
 
 
 def _num_duplicates(deltas: IntArray, low: int, high: int, count: int) -> int:
-    if low > 0 or high < 0:
+    if high < 0:
         return 0
     return count if low == high else int(np.count_nonzero(deltas == 0))
 
 
 def _num_gaps(deltas: IntArray, low: int, high: int) -> int:
-    if high <= GAP_FACTOR * low or high <= GAP_FACTOR:  # the median lies between them
+    if high <= GAP_FACTOR * max(low, 1):  # the median lies between them
         return 0
     return int(np.count_nonzero(deltas > GAP_FACTOR * max(float(np.median(deltas)), 1.0)))
 
@@ -180,8 +180,6 @@ def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
 
     n·Σ(d−a)² − (Σ(d−a))² is the same for every a.
     """
-    if spread == 0:
-        return 0.0
     count = len(deltas)
     total = span - count * low
     if total == spread or spread == 1:  # one longer step, or steps that are all the shortest or one tick more

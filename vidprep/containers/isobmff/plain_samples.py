@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _FEW_RUNS, _FEW_KEYS = 8, 16
 #: So many numbers, for which numpy takes longer.
 _FEW = [Struct(f">{count}I").unpack_from for count in range(3 * _FEW_RUNS + 1)]
+#: Runs that may stand for more samples than this are counted before they are expanded.
+_MAX_UNCOUNTED = 1 << 22
 #: An edit without an end.
 FOREVER = 1 << 62
 #: What may stand beside each other.
@@ -101,11 +103,11 @@ def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int,
     last = end - 16
     while at <= last:
         size, kind, count = _counted(data, at)
-        if size < 16 or kind in found:
+        if size < 16 or kind not in _IN_TABLES or kind in found:
             raise NotPlain
         found[kind] = at, size, count
         at += size
-    if at != end or not found.keys() <= _IN_TABLES:
+    if at != end:
         raise NotPlain
     return found
 
@@ -231,11 +233,17 @@ def _expanded(runs: IntArray, n: int) -> IntArray:
     """The value of each of n samples, from runs of (count, value)."""
     counts, values = runs[0::2], runs[1::2]
     num_runs = len(values)
-    if num_runs == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
-        return values
-    if not num_runs or np.add.accumulate(counts).item(-1) != n:
+    if not num_runs:
         raise NotPlain
-    return values.repeat(counts)
+    longest = counts.item(counts.argmax())
+    if num_runs == n and longest == 1 == counts.item(counts.argmin()):
+        return values
+    if longest * num_runs > _MAX_UNCOUNTED and np.add.accumulate(counts).item(-1) != n:
+        raise NotPlain
+    expanded = values.repeat(counts)
+    if len(expanded) != n:
+        raise NotPlain
+    return expanded
 
 
 def _flags(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str, IntArray]]:
@@ -259,7 +267,7 @@ def _keys_shown(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str
             few[key - 1] = _KEY_SHOWN
             rows.append(key - 1)
             last = key
-        return np.ndarray(n, _UINT8, few), {"key_rows": np.array(rows, _INT64)}
+        return np.frombuffer(few, _UINT8), {"key_rows": np.array(rows, _INT64)}
     keys = tables.records(b"stss", 1)
     if not len(keys) or not keys.item(0):
         raise NotPlain
