@@ -161,8 +161,9 @@ def _place_few_runs(runs: tuple[int, ...], chunks: IntArray, sizes: IntArray) ->
     first = done = 0
     if runs[0] != 1:
         raise NotPlain
-    for stop, count in zip((*runs[3::3], num_chunks + 1), runs[1::3], strict=True):
-        last = stop - 1
+    for at in range(1, len(runs), 3):
+        count = runs[at]
+        last = runs[at + 2] - 1 if at + 2 < len(runs) else num_chunks
         end = done + (last - first) * count
         if not first < last <= num_chunks or not done < end <= n:
             raise NotPlain
@@ -249,29 +250,37 @@ def _expanded(runs: IntArray, n: int) -> IntArray:
 def _flags(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str, IntArray]]:
     """The flags, and `key_rows` where that is known at once."""
     places = tables.places
-    flags, key_rows = _keys_shown(tables, n) if b"stss" in places else (np.full(n, _KEY_SHOWN, _UINT8), {})
+    key_rows: dict[str, IntArray] = {}
+    if b"stss" not in places:
+        flags = np.full(n, _KEY_SHOWN, _UINT8)
+    elif 0 < places[b"stss"][2] <= _FEW_KEYS:
+        flags, key_rows["key_rows"] = _few_keys(tables, n)
+    else:
+        flags = _many_keys(tables.records(b"stss", 1), n)
     if b"sdtp" in places and places[b"sdtp"][1] >= n + 12:
         dependencies = np.ndarray(n, _UINT8, tables.data, places[b"sdtp"][0] + 12)
         flags |= ((dependencies & _DEPENDED_ON) == _NOT_DEPENDED_ON) * _DISPOSABLE
     return flags, key_rows
 
 
-def _keys_shown(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str, IntArray]]:
-    """The flags of samples of which some are listed as keys."""
+def _few_keys(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], IntArray]:
     at, size, count = tables.places[b"stss"]
-    if 0 < count <= _FEW_KEYS and 4 * count + 16 <= size:
-        few, rows, last = _SHOWN_BYTE * n, [], 0
-        for key in _FEW[count](tables.data, at + 16):  # samples are numbered from 1
-            if key <= last:
-                raise NotPlain
-            few[key - 1] = _KEY_SHOWN
-            rows.append(key - 1)
-            last = key
-        return np.frombuffer(few, _UINT8), {"key_rows": np.array(rows, _INT64)}
-    keys = tables.records(b"stss", 1)
+    if 4 * count + 16 > size:
+        raise NotPlain
+    flags, rows, last = _SHOWN_BYTE * n, [], 0
+    for key in _FEW[count](tables.data, at + 16):  # samples are numbered from 1
+        if key <= last:
+            raise NotPlain
+        flags[key - 1] = _KEY_SHOWN
+        rows.append(key - 1)
+        last = key
+    return np.frombuffer(flags, _UINT8), np.array(rows, _INT64)
+
+
+def _many_keys(keys: IntArray, n: int) -> npt.NDArray[np.uint8]:
     if not len(keys) or not keys.item(0):
         raise NotPlain
     flags = np.empty(n + 1, _UINT8)
     flags.fill(_SHOWN)
     flags[keys] = _KEY_SHOWN
-    return flags[1:], {}
+    return flags[1:]
