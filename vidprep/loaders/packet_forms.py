@@ -6,12 +6,12 @@ The in-memory MP4 that DALI takes is in mp4_writer.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vidprep.containers.remembered import remembered
 from vidprep.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:
     return _configuration_units(info.codec, info.codec_config)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _configuration_units(codec: str, config: bytes) -> tuple[bytes, ...]:
     if codec not in NAL_CODECS or not config:
         return ()

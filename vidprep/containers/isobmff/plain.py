@@ -83,7 +83,7 @@ def _find_movie(read_at: ReadAt, size_bytes: int, head: bytes) -> tuple[bytes, i
         if at + 16 > len(data):
             if position + 16 > size_bytes:
                 break
-            data, at = read_at(position, min(INDEX_BYTES, size_bytes - position)), 0
+            data, at = read_at(position, INDEX_BYTES), 0
     raise NotPlain
 
 

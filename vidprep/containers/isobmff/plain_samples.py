@@ -198,10 +198,10 @@ def _times(tables: Tables, n: int, begin: int) -> tuple[IntArray, IntArray | int
     at, size, count = tables.places[b"stts"]
     duration: IntArray | int
     if count == 1 and size >= 24:
-        count, duration = _FEW[2](tables.data, at + 16)
-        if count != n or duration >= IMPLAUSIBLE_STEP:
+        count, step = _FEW[2](tables.data, at + 16)
+        if count != n or step >= IMPLAUSIBLE_STEP:
             raise NotPlain
-        decoded = _even_times(duration, begin)[:n] if n <= _SHARED else np.arange(n) * duration - begin
+        duration, decoded = step, _even_times(step, begin)[:n] if n <= _SHARED else np.arange(n) * step - begin
     else:
         duration = _expanded(tables.records(b"stts", 2), n)
         if duration.item(duration.argmax()) >= IMPLAUSIBLE_STEP:

@@ -9,12 +9,12 @@ alone, and a clip that holds two goes elsewhere.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.containers.bits import OutOfBitsError
 from vidprep.containers.parameter_sets import NO_VUI, H264Sps, HevcSps, Vui, parse_h264_sps, parse_hevc_sps
+from vidprep.containers.remembered import remembered
 from vidprep.containers.vpx_headers import parse_vp8, parse_vp9, vp9_frames
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _may_hold(buffer: bytes | bytearray, start: int, end: int, first_bytes: froz
     return False
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _of_sps(codec: str, unit: bytes) -> Sequence:
     try:
         sps = parse_h264_sps(unit) if codec == "h264" else parse_hevc_sps(unit)
