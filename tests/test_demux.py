@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isobmff_files import Movie, visual_entry
 
 from vidprep.containers import demux, parse_container
 from vidprep.containers.demux.packets import _bounded
@@ -404,13 +405,21 @@ def test_dirac_starts_only_where_its_encoder_names_itself(corpus: Path) -> None:
     """FFmpeg decodes by that name: begun at a key frame without it, pictures are other than in sequence."""
     path = corpus / "files" / "debian-thunderbird-gecko__dirac.ogg"
     data = path.read_bytes()
-    assert demux.parse(reader(data), len(data)).table.keyframes.tolist() == [0]
+    assert parse_container(reader(data), len(data)).table.keyframes.tolist() == [0]
     with av.open(str(path)) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
         keys = [row for row, packet in enumerate(packets) if packet.is_keyframe]
     with av.open(str(path)) as container:
         want = [frame.to_ndarray() for frame in container.decode(video=0)]
     assert keys == [0, 58]
+    samples = [bytes(packet) for packet in packets]
+    movie = Movie(
+        sizes=[len(sample) for sample in samples], stss=[row + 1 for row in keys], entries=[visual_entry(b"drac")]
+    )
+    as_mp4 = movie.file()[: movie.first()] + b"".join(samples)
+    assert parse_container(reader(as_mp4), len(as_mp4)).table.key_rows.tolist() == [0]
+    unnamed = as_mp4.replace(b"BBCD\x20", b"BBCD\x30")
+    assert parse_container(reader(unnamed), len(unnamed)).table.key_rows.tolist() == keys
     auxiliary = bytes(packets[0])[31:63]
     assert b"Schroedinger" in auxiliary
     for unit, is_right in ((b"", False), (auxiliary, True)):

@@ -1,4 +1,4 @@
-"""Picture facts of codecs whose samples start with a frame header: VP8, VP9, AV1, MPEG-1/2/4, H.263, Theora."""
+"""Picture facts of codecs whose samples start with a frame header: VP8, VP9, AV1, MPEG-1/2/4, H.263, Theora, Dirac."""
 
 from __future__ import annotations
 
@@ -211,6 +211,20 @@ def h263_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
     except OutOfBitsError:
         return UNKNOWN
     return SampleFacts(key=kind == "I", shown=True, has_picture=True, picture_type=kind)
+
+
+def dirac_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """Whether the encoder names itself, in an auxiliary unit ("Dirac Specification" 9.6.1: parse info prefix and code).
+
+    Versions of the encoder Schroedinger have quantiser steps of their own. It names itself in the first sample alone,
+    and FFmpeg's decoder goes by that name: begun at a later key sample, it gives other pictures. Where no sample has
+    such a unit, nothing is said of any, and the container's keys stand.
+    """
+    del config, complete
+    return SampleFacts(key=True) if _DIRAC_AUXILIARY in payload else UNKNOWN
+
+
+_DIRAC_AUXILIARY = b"BBCD\x20"
 
 
 def theora_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:

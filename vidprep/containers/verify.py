@@ -56,6 +56,7 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     - duplicate_times: neighbours with one time, of a codec whose samples may hold no picture or one field
     - demuxer_keys: FFmpeg's key flags, which gradual recovery points have too
     - uneven_times: a gap far below the others, of a codec whose hidden frames may be samples (VP8, VP9)
+    - encoder_unnamed: Dirac, of which a decoder must know the encoder from the first sample on
     """
     codec, pts = parsed.info.codec, parsed.table.pts
     if codec not in _PREDICTING or parsed.keys_verified or not len(pts):
@@ -69,6 +70,8 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
             doubts.append("duplicate_times")
     elif codec in ("vp8", "vp9") and _has_uneven_times(pts):
         doubts.append("uneven_times")
+    elif codec == "dirac" and parsed.method != "demux":
+        doubts.append("encoder_unnamed")
     return tuple(doubts)
 
 
