@@ -6,7 +6,7 @@ import io
 import json
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from isobmff_files import Movie, visual_entry
+from PIL import Image
 
 from vidprep.containers import demux, parse_container
 from vidprep.containers.demux.packets import _bounded
 from vidprep.containers.demux.times import MISSING, fill_missing, regular_times, unwrap_clock
 from vidprep.containers.not_media import not_media
-from vidprep.errors import ContainerError, LimitError, MediaError, Reason
+from vidprep.errors import ContainerError, LimitError, MediaError, NotMediaError, Reason
 
 if TYPE_CHECKING:
     from vidprep.records import ParsedVideo
@@ -343,6 +344,44 @@ def test_the_demuxer_itself_opens_no_single_picture() -> None:
     with pytest.raises(ContainerError) as caught:
         demux.parse(reader(picture), len(picture))
     assert caught.value.reason == Reason.NOT_MEDIA
+
+
+def jpeg_pictures(count: int, side: int = 64, **options: Any) -> list[bytes]:
+    """Noise, so that large ones are larger than what FFmpeg looks at to tell a film from a picture."""
+    noise = np.random.default_rng(0)
+    pictures = []
+    for _ in range(count):
+        written = io.BytesIO()
+        Image.fromarray(noise.integers(0, 256, (side, side, 3), np.uint8)).save(written, "JPEG", **options)
+        pictures.append(written.getvalue())
+    return pictures
+
+
+def _with_exif() -> dict[str, Any]:
+    exif = Image.Exif()
+    exif[0x0112] = 1
+    return {"exif": exif}
+
+
+@pytest.mark.parametrize("side", [64, 1400])
+@pytest.mark.parametrize("options", [{}, _with_exif()], ids=["jfif", "exif"])
+def test_a_row_of_jpeg_pictures_is_a_film_and_one_is_none(side: int, options: dict[str, Any]) -> None:
+    pictures = jpeg_pictures(4, side, **options)
+    data = b"".join(pictures)
+    parsed = parse(data)
+    assert parsed.table.size.tolist() == [len(picture) for picture in pictures]
+    assert (parsed.table.num_frames, parsed.info.codec, parsed.access) == (4, "mjpeg", "ranges")
+    assert [packet.data for packet in demux.iter_packets(reader(data), len(data))] == pictures
+    with pytest.raises(NotMediaError, match="a single picture"):
+        parse(pictures[0])
+
+
+def test_a_jpeg_picture_with_its_preview_behind_it_is_no_film() -> None:
+    picture, preview = jpeg_pictures(2)
+    index = b"\xff\xe2\x00\x08MPF\0\0\0"
+    assert parse(picture + preview).table.num_frames == 2
+    with pytest.raises(NotMediaError, match="a single picture"):
+        parse(picture[:2] + index + picture[2:] + preview)
 
 
 def test_text_headers_of_video_are_no_text() -> None:

@@ -37,6 +37,9 @@ _WITHOUT_TIMES = frozenset({"avi", "h264", "hevc", "vvc", "evc", "m4v", "mpegvid
 _WITH_SLOTS = frozenset({"avi"})
 _MPEG_SYSTEMS = frozenset({"mpegts", "mpegps"})
 
+#: Where a JPEG picture has others in its file, previews of it or parts (CIPA DC-007): the index of them in its header.
+_MULTI_PICTURE, _MULTI_PICTURE_BYTES = b"MPF\0", 1 << 17
+
 #: First bytes that tell the length of transport stream packets.
 _HEAD_BYTES = 1024
 
@@ -61,6 +64,9 @@ class _Rows:
             packet.is_corrupt,
         ))  # fmt: skip
 
+    def __len__(self) -> int:
+        return len(self.numbers) // len(_COLUMNS)
+
     def columns(self) -> IntArray:
         return np.array(self.numbers, dtype=np.int64).reshape(-1, len(_COLUMNS)).T
 
@@ -74,6 +80,7 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
             only decoding would tell, beyond the budget.
     """
     with open_video(read_at, size_bytes) as (container, stream):
+        is_motion_jpeg = container_name(container) == "mjpeg"
         pictures = PictureOrder(stream, size_bytes)
         ranges = PacketRanges(read_at, container_name(container))
         rows, tail, first = _Rows(), Tail(), b""
@@ -87,6 +94,8 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
             tail.add(packet, data)
             pictures.feed(packet, row)
         pictures.feed(None, -1)
+        if is_motion_jpeg and (len(rows) == 1 or _MULTI_PICTURE in first[:_MULTI_PICTURE_BYTES]):
+            raise NotMediaError("a single picture (JPEG)", offset=0)
         if not pictures.is_complete and _has_no_other_order(container, stream):
             raise LimitError("too much to decode for the order of its pictures, which the container does not tell")
         head = read_at(0, _HEAD_BYTES)
