@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,7 @@ from vidprep.loaders.engines.sequences import Sequence
 from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from collections.abc import Sequence as AnySequence
 
     from vidprep.loaders.cut import Cut, Packet
@@ -35,6 +36,9 @@ TAGGED_CODECS = frozenset(SEI_HEADER)
 #: A call costs the GIL twice, whatever it decodes; the pictures of one call are kept in the decoder until the next.
 SAMPLES_AT_ONCE = 16
 SURFACE_BYTES_AT_ONCE = 64 << 20
+
+#: codec → mask and shift of nal_unit_type, the last type of coded slices, those of IDR pictures.
+IDR_TYPES = {"h264": (0x1F, 0, 5, (5,)), "hevc": (0x3F, 1, 31, (19, 20))}
 
 #: In place of the row of a packet that gives no picture.
 NO_PICTURE = -1
@@ -103,8 +107,9 @@ class Session:
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
             feed = self._feed_tagged if self._kind.codec in TAGGED_CODECS else self._feed_singly
             wanted = _Wanted(cut, self._kind, self._stream.device, self._gives_plain_surfaces)
-            for run, packets in zip(runs, cut.segments, strict=True):
-                feed(run, _due(cut, packets), wanted)
+            due = [_due(cut, packets) for packets in cut.segments]
+            for run, rows in joined(self._kind.codec, runs, due):
+                feed(run, rows, wanted)
             pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location, self._dtype)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
@@ -175,6 +180,50 @@ class Session:
             return self._decoder.Decode(packet)
         except Exception as error:
             raise NvdecError(one_line(error)) from error
+
+
+def joined(codec: str, runs: list[Run], due: list[list[int]]) -> Iterator[tuple[Run, list[int]]]:
+    """Runs and their rows, those that begin with an IDR picture joined to the one before: no need to drain between."""
+    together: list[tuple[Run, list[int]]] = []
+    for run, rows in zip(runs, due, strict=True):
+        if together and not _starts_afresh(codec, run):
+            yield _one(together)
+            together = []
+        together.append((run, rows))
+    if together:
+        yield _one(together)
+
+
+def _one(pieces: list[tuple[Run, list[int]]]) -> tuple[Run, list[int]]:
+    if len(pieces) == 1:
+        return pieces[0]
+    runs, rows = zip(*pieces, strict=True)
+    sizes = [len(run.buffer) for run in runs]
+    starts = np.cumsum([0, *sizes[:-1]])
+    offsets = [run.offsets[:-1] + start for run, start in zip(runs, starts.tolist(), strict=True)]
+    run = type(runs[0])(
+        bytearray().join(run.buffer for run in runs),
+        np.concatenate([*offsets, [sum(sizes)]]),
+        np.concatenate([run.rows for run in runs]),
+    )
+    return run, [row for piece in rows for row in piece]
+
+
+def _starts_afresh(codec: str, run: Run) -> bool:
+    """Whether the first coded picture is an IDR: it forgets all before it."""
+    if codec not in IDR_TYPES or len(run.offsets) < 2 or os.environ.get("NOJOIN"):
+        return False
+    mask, shift, last_vcl, idr = IDR_TYPES[codec]
+    buffer, end = run.buffer, int(run.offsets[1])
+    at = buffer.find(b"\0\0\1", 0, end)
+    while 0 <= at < end - 3:
+        kind = buffer[at + 3] >> shift & mask
+        if kind in idr:
+            return True
+        if kind and kind <= last_vcl:
+            return False
+        at = buffer.find(b"\0\0\1", at + 3, end)
+    return False
 
 
 def _samples_at_once(kind: StreamKind) -> int:
