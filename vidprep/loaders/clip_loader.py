@@ -289,7 +289,7 @@ class ClipLoader:
             for batch in self._batches(position)
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        return self._source.ahead(places, threads=self._threads, depth=int(__import__('os').environ.get('DEPTH', self._batch_size + self._threads)))
+        return self._source.ahead(places, threads=self._threads, depth=self._batch_size + self._threads)
 
     def _placed(self, clips: Ordered[Any, LoadedClip], position: int) -> Iterator[Placed]:
         """Batches of loaded clips with their finished pixels, from a place of an epoch on."""

@@ -114,13 +114,13 @@ class NvdecEngine:
         """
         cut = without_leading(cut)
         reason = unsupported_reason(cut.info) or self._size_reason(_kind(cut.info))
-        if reason is None:
+        # An IDR picture may tell a decoder to drop what it still held (no_output_of_prior_pics_flag): drained before, none is.
+        for is_drained in (False, True)[: len(cut.segment_starts)] if reason is None else ():
             try:
-                return self._decode_on_gpu(cut)
+                return self._decode_on_gpu(cut, is_drained=is_drained)
             except NvdecError as error:
-                logger.debug("%s: %s; the cpu engine takes it", cut.uri, error)
-                reason = FAILED
-        return self._decode_on_cpu(cut, reason)
+                logger.debug("%s: %s", cut.uri, error)
+        return self._decode_on_cpu(cut, reason or FAILED)
 
     def close(self) -> None:
         """Drop the decoders and give torch's idle memory back to the GPU."""
@@ -144,11 +144,11 @@ class NvdecEngine:
         """Clips that the cpu engine decoded."""
         return sum(self.fallbacks.values())
 
-    def _decode_on_gpu(self, cut: Cut) -> Any:
+    def _decode_on_gpu(self, cut: Cut, *, is_drained: bool) -> Any:
         runs = elementary_runs(cut)
         kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, runs))
         with self._pool.lend(kind) as session:
-            pictures, finished = session.decode(cut, runs, self._tagged(cut.info))
+            pictures, finished = session.decode(cut, runs, self._tagged(cut.info), is_drained=is_drained)
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
             self.num_pictures += len(cut.packets)

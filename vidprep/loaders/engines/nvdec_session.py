@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from itertools import pairwise
+from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vidprep.containers.bitstream import sample_facts
 from vidprep.loaders.engines.device_copy import copied
+from vidprep.loaders.engines.joined_runs import joined
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
 from vidprep.loaders.engines.sequences import Sequence
 from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from collections.abc import Sequence as AnySequence
 
     from vidprep.loaders.cut import Cut, Packet
@@ -36,9 +36,6 @@ TAGGED_CODECS = frozenset(SEI_HEADER)
 #: A call costs the GIL twice, whatever it decodes; the pictures of one call are kept in the decoder until the next.
 SAMPLES_AT_ONCE = 16
 SURFACE_BYTES_AT_ONCE = 64 << 20
-
-#: codec → mask and shift of nal_unit_type, the last type of coded slices, those of IDR pictures.
-IDR_TYPES = {"h264": (0x1F, 0, 5, (5,)), "hevc": (0x3F, 1, 31, (19, 20))}
 
 #: In place of the row of a packet that gives no picture.
 NO_PICTURE = -1
@@ -100,16 +97,23 @@ class Session:
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
 
-    def decode(self, cut: Cut, runs: list[Run], info: StreamInfo) -> tuple[Any, Any]:
-        """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
+    def decode(self, cut: Cut, runs: AnySequence[Run], info: StreamInfo, *, is_drained: bool) -> tuple[Any, Any]:
+        """(RGB of the wanted frames, event that says when it is there). Raises NvdecError.
+
+        Args:
+            cut: what is wanted.
+            runs: its segments.
+            info: says how the pictures are to be converted.
+            is_drained: whether the decoder is drained between any two segments, also where none needs it.
+        """
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
             feed = self._feed_tagged if self._kind.codec in TAGGED_CODECS else self._feed_singly
             wanted = _Wanted(cut, self._kind, self._stream.device, self._gives_plain_surfaces)
-            due = [_due(cut, packets) for packets in cut.segments]
-            for run, rows in joined(self._kind.codec, runs, due):
-                feed(run, rows, wanted)
+            due = iter([_due(cut, packets) for packets in cut.segments])
+            for run, count in zip(runs, repeat(1)) if is_drained else joined(self._kind.codec, runs):
+                feed(run, list(chain.from_iterable(islice(due, count))), wanted)
             pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location, self._dtype)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
@@ -133,7 +137,7 @@ class Session:
         return self._is_plain
 
     def _feed_tagged(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
-        """Decode one run of packets from its key frame to its end, many a call; pictures say which is which."""
+        """Decode a run of packets from its key frame to its end, many a call; pictures say which is which."""
         codec, whole, edges = self._kind.codec, memoryview(run.buffer), run.offsets.tolist()
         due: dict[int | None, int] = {}
         for first in range(0, len(rows), self._samples_at_once):
@@ -180,50 +184,6 @@ class Session:
             return self._decoder.Decode(packet)
         except Exception as error:
             raise NvdecError(one_line(error)) from error
-
-
-def joined(codec: str, runs: list[Run], due: list[list[int]]) -> Iterator[tuple[Run, list[int]]]:
-    """Runs and their rows, those that begin with an IDR picture joined to the one before: no need to drain between."""
-    together: list[tuple[Run, list[int]]] = []
-    for run, rows in zip(runs, due, strict=True):
-        if together and not _starts_afresh(codec, run):
-            yield _one(together)
-            together = []
-        together.append((run, rows))
-    if together:
-        yield _one(together)
-
-
-def _one(pieces: list[tuple[Run, list[int]]]) -> tuple[Run, list[int]]:
-    if len(pieces) == 1:
-        return pieces[0]
-    runs, rows = zip(*pieces, strict=True)
-    sizes = [len(run.buffer) for run in runs]
-    starts = np.cumsum([0, *sizes[:-1]])
-    offsets = [run.offsets[:-1] + start for run, start in zip(runs, starts.tolist(), strict=True)]
-    run = type(runs[0])(
-        bytearray().join(run.buffer for run in runs),
-        np.concatenate([*offsets, [sum(sizes)]]),
-        np.concatenate([run.rows for run in runs]),
-    )
-    return run, [row for piece in rows for row in piece]
-
-
-def _starts_afresh(codec: str, run: Run) -> bool:
-    """Whether the first coded picture is an IDR: it forgets all before it."""
-    if codec not in IDR_TYPES or len(run.offsets) < 2 or os.environ.get("NOJOIN"):
-        return False
-    mask, shift, last_vcl, idr = IDR_TYPES[codec]
-    buffer, end = run.buffer, int(run.offsets[1])
-    at = buffer.find(b"\0\0\1", 0, end)
-    while 0 <= at < end - 3:
-        kind = buffer[at + 3] >> shift & mask
-        if kind in idr:
-            return True
-        if kind and kind <= last_vcl:
-            return False
-        at = buffer.find(b"\0\0\1", at + 3, end)
-    return False
 
 
 def _samples_at_once(kind: StreamKind) -> int:
