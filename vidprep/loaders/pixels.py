@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-
 #: Memory for clips that are decoded before their turn comes: of a GPU's, and in all on a CPU.
 GPU_WAITING_SHARE = 1 / 12
 CPU_WAITING_BYTES = 2 << 30
