@@ -22,16 +22,16 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vidprep.errors import DecodeError, MissingDependencyError
+from vidprep.loaders.elementary import elementary_pieces
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
-from vidprep.loaders.engines.nvdec_session import CODECS, NvdecError, Session, StreamKind, one_line
+from vidprep.loaders.engines.nvdec_session import CODECS, TAGGED_CODECS, NvdecError, Session, StreamKind, one_line
 from vidprep.loaders.engines.rgb import warm_up
-from vidprep.loaders.engines.sequences import Sequence, sequences_of_runs
-from vidprep.loaders.packet_forms import elementary_runs
+from vidprep.loaders.engines.sequences import Sequence, sequences_of_cut
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut import Cut
-    from vidprep.loaders.packet_forms import Run
+    from vidprep.loaders.elementary import Pieces
     from vidprep.records import StreamInfo
 
 logger = logging.getLogger(__name__)
@@ -145,10 +145,10 @@ class NvdecEngine:
         return sum(self.fallbacks.values())
 
     def _decode_on_gpu(self, cut: Cut, *, is_drained: bool) -> Any:
-        runs = elementary_runs(cut)
-        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, runs))
+        pieces = elementary_pieces(cut) if cut.info.codec in TAGGED_CODECS else None
+        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut, pieces))
         with self._pool.lend(kind) as session:
-            pictures, finished = session.decode(cut, runs, self._tagged(cut.info), is_drained=is_drained)
+            pictures, finished = session.decode(cut, pieces, self._tagged(cut.info), is_drained=is_drained)
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
             self.num_pictures += len(cut.packets)
@@ -210,9 +210,9 @@ def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
         return None
 
 
-def _only_sequence(info: StreamInfo, runs: list[Run]) -> Sequence:
+def _only_sequence(cut: Cut, pieces: Pieces | None) -> Sequence:
     """The one sequence that the packets belong to. Raises NvdecError if there are more, or it cannot be served."""
-    found = sequences_of_runs(info.codec, runs)
+    info, found = cut.info, sequences_of_cut(cut, pieces)
     if len(found) != 1:
         raise NvdecError(f"the packets hold {len(found)} kinds of sequence header")
     (sequence,) = found
