@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from vidprep.errors import Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
-from vidprep.indexes.state import HashSet, check_folder, hashes_here, locked, part_paths, read_names, uri_hash
+from vidprep.indexes.state import HashSet, check_folder, hashes_here, locked, num_rows, part_paths, read_names, uri_hash
 from vidprep.indexes.update import Held
 from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
@@ -136,7 +136,7 @@ def build_index(
     _check_limits(workers, engine, timeout_seconds, memory_bytes)
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     remote = os.fspath(out) if is_remote(os.fspath(out)) else None
-    index = mirror_folder(remote) if remote else Path(os.path.abspath(out))  # noqa: PTH100 - links kept
+    index = _folder(out)
     check_folder(index)
     mine = Shard.parse(shard) if isinstance(shard, str) else Shard(*shard) if shard else Shard()
     patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern or ())
@@ -160,6 +160,17 @@ def build_index(
         run.leave_something()
     run.summary.seconds = time.monotonic() - begun
     return run.summary
+
+
+def rows_in_place(out: str | os.PathLike[str]) -> int:
+    """Rows that a run which was ended has left in `out`, for good. Raises IndexFormatError, OSError."""
+    return num_rows(_folder(out))
+
+
+def _folder(out: str | os.PathLike[str]) -> Path:
+    """Where on this machine the parts are written."""
+    where = os.fspath(out)
+    return mirror_folder(where) if is_remote(where) else Path(os.path.abspath(where))  # noqa: PTH100 - links kept
 
 
 def _check_limits(workers: int | None, engine: str, timeout_seconds: float, memory_bytes: int) -> None:
