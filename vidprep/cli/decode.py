@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from vidprep.cli.outputs import OutputFile, OutputOption
-from vidprep.errors import DecodeError, MediaError, Reason, VidprepError
+from vidprep.errors import ArgumentError, DecodeError, MediaError, Reason, VidprepError
 from vidprep.pages.text import shown
 
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def command(
             dtype=dtype,
             colour_default=colour_default,
         )
+    except ArgumentError as error:
+        raise click.UsageError(str(error)) from error
     except VidprepError as error:
         said = json.dumps({"path": file, "error": describe(error)}) if as_json else shown(str(error))
         click.echo(said, err=not as_json)
         sys.exit(2 if getattr(error, "reason", None) == Reason.NOT_FOUND else 1)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.FileError(output, hint=error.strerror or str(error)) from error
     seconds = time.perf_counter() - began
