@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from vidprep.loaders import arguments, ranks, requirements
 from vidprep.loaders.batches import ClipBatch, LoadedClip, assemble, pixels
 from vidprep.loaders.clip_source import FETCHES_IN_FLIGHT, ClipSource, Place
-from vidprep.loaders.engines.choose import choose_engine, default_threads
+from vidprep.loaders.engines.choose import choose_engine, default_threads, graph_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, converted, to_device
 from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
@@ -119,7 +119,9 @@ class ClipLoader:
         self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
-        self._pipeline = ClipPipeline(batch_size=batch_size, device=device, options=self._options)
+        self._pipeline = ClipPipeline(
+            batch_size=batch_size, device=device, options=self._options, num_threads=graph_threads(device, self._threads)
+        )
         self._statistics = Statistics()
         self._shows_progress = progress and self._rank == 0
         self._epoch, self._position, self._next_epoch = 0, 0, 0

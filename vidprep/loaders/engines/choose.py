@@ -21,6 +21,9 @@ ENGINES = ("auto", "cpu", "dali", "nvdec")
 SPARE_THREADS = 6
 
 
+#: DALI's threads for a graph on the CPU, at most; each does a clip of a batch.
+MAX_GRAPH_THREADS = 16
+
 #: Engines that give more than 8 bits.
 WIDE_ENGINES = ("cpu", "nvdec")
 
@@ -61,11 +64,17 @@ def _checked(engine: Any, dtype: str) -> Engine:
 
 
 def default_threads(engine: Any) -> int:
-    """Threads that keep an engine busy on this machine."""
+    """Threads that keep an engine busy on this machine, which the processes that torchrun started here share."""
     decoders = getattr(engine, "num_decoders", None)
     if decoders is not None:
         return int(decoders) + SPARE_THREADS
-    return max(len(os.sched_getaffinity(0)), 1)
+    processes = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(len(os.sched_getaffinity(0)) // max(int(processes) if processes.isdecimal() else 1, 1), 1)
+
+
+def graph_threads(device: str, threads: int) -> int:
+    """DALI's threads beside so many that decode: a graph on the CPU has to keep up with them, one on a GPU starts kernels."""
+    return 2 if device != "cpu" else min(max(threads // 4, 2), MAX_GRAPH_THREADS)
 
 
 def _automatic(device: str) -> str:
