@@ -57,7 +57,9 @@ class Blocks:
 
 def _read(block: Block, mtime_ns: int | None) -> bytes:
     start = block.number * BLOCK_BYTES
-    beyond = Identity(size_bytes=start + BLOCK_BYTES, mtime_ns=mtime_ns, etag=block.etag)  # the store knows the real end
+    beyond = Identity(
+        size_bytes=start + BLOCK_BYTES, mtime_ns=mtime_ns, etag=block.etag
+    )  # the store knows the real end
     with open_file(block.archive, beyond) as archive:
         return archive.read_at(start, BLOCK_BYTES)
 

@@ -314,4 +314,3 @@ class _SourceFile(io.RawIOBase):
         if not self._is_far or not 0 < step <= held + SMALL_MEMBER_BYTES:
             return _WINDOW_BYTES
         return min(max(held, step) * _WINDOW_GROWTH, _MAX_WINDOW_BYTES)
-
