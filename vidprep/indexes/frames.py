@@ -70,12 +70,12 @@ def pack(lists: FrameLists) -> list[bytes]:
     (_, sizes_as), (_, gaps_as), (_, steps_as) = columns
     for video, start, end, first_gap, first_pts, scale, size_code, gap_code, step_code in facts:
         extras, extra_bytes = _packed_extras(lists, video)
-        (sizes, a), (gaps, b), (steps, c) = sizes_as[size_code], gaps_as[gap_code], steps_as[step_code]
+        (sizes, a), (moves, b), (times, c) = sizes_as[size_code], gaps_as[gap_code], steps_as[step_code]
         blocks[video] = b"".join((
             _HEADER.pack(first_gap, first_pts, scale, size_code, gap_code, step_code, extras),
             sizes[start * a : end * a],
-            gaps[start * b : end * b],
-            steps[start * c : end * c],
+            moves[start * b : end * b],
+            times[start * c : end * c],
             flags[start:end],
             extra_bytes,
         ))  # fmt: skip
