@@ -6,8 +6,9 @@ The form that NVDEC takes is in `elementary`, the MP4 that DALI takes in `mp4_wr
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from vidprep.containers.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:
     return _configuration_units(info.codec, info.codec_config)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _configuration_units(codec: str, config: bytes) -> tuple[bytes, ...]:
     if codec not in NAL_CODECS or not config:
         return ()

@@ -14,10 +14,11 @@ import numpy as np
 
 from vidprep.containers.bits import OutOfBitsError, rbsp
 from vidprep.containers.parameter_sets import H264Sps, parse_h264_sps
+from vidprep.containers.remembered import remembered
 from vidprep.loaders.packet_forms import nal_length_size, parameter_set_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from vidprep.loaders.packets import BoolArray, Heads, Packets
     from vidprep.records import StreamInfo
@@ -145,18 +146,17 @@ def _bits_of_three_codes() -> IntArray:
 def _sequence_parameters(info: StreamInfo, packets: Packets) -> H264Sps | None:
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
-        return _agreed(tuple(parameter_set_units(info, packets.payloads[0])))
+        return _agreed(parameter_set_units(info, packets.payloads[0]))
     except (OutOfBitsError, ValueError):
         return None
 
 
-@lru_cache(maxsize=256)
-def _agreed(units: tuple[bytes, ...]) -> H264Sps | None:
+def _agreed(units: Iterable[bytes]) -> H264Sps | None:
     found = [_parsed(unit) for unit in units if unit[0] & NAL_UNIT_TYPE == SPS]
     return found[0] if len(set(map(_rules, found))) == 1 else None
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _parsed(unit: bytes) -> H264Sps:
     return parse_h264_sps(unit)
 

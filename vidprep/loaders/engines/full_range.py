@@ -8,9 +8,9 @@ than RGB can be.
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from vidprep.containers.remembered import remembered
 from vidprep.containers.vpx_headers import vp9_frames
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.decoders import INPUT_PADDING_BYTES
@@ -103,7 +103,7 @@ def _is_sps(codec: str, unit: bytes) -> bool:
     return len(unit) > 2 and (unit[0] & 0x1F == 7 if codec == "h264" else unit[0] >> 1 == 33)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _restated_sps(codec: str, vps: bytes, sps: bytes) -> bytes:
     import av
     from av.bitstream import BitStreamFilterContext

@@ -9,13 +9,13 @@ alone, and a clip that holds two goes elsewhere.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from vidprep.containers.bits import OutOfBitsError
 from vidprep.containers.parameter_sets import NO_VUI, H264Sps, HevcSps, Vui, parse_h264_sps, parse_hevc_sps
+from vidprep.containers.remembered import remembered
 from vidprep.containers.vpx_headers import parse_vp8, parse_vp9, vp9_frames
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _may_hold(head: bytes, first_bytes: frozenset[int]) -> bool:
     return False
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _of_sps(codec: str, unit: bytes) -> Sequence:
     try:
         sps = parse_h264_sps(unit) if codec == "h264" else parse_hevc_sps(unit)
