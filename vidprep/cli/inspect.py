@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vidprep.cli.explain import explanations
+from vidprep.cli.indexes import holds_index
 from vidprep.cli.outputs import OutputFile
 from vidprep.cli.pictures import lines, pictures_of
 from vidprep.errors import VidprepError
-from vidprep.indexes.rows import info_of, uri_of
+from vidprep.indexes.rows import info_of, path_of, uri_of
 from vidprep.pages.text import shown
 from vidprep.records import Identity, ParsedVideo, Video
 
@@ -59,10 +59,11 @@ def command(
       vidprep inspect shard.tar::clips/a.mp4 --explain
       vidprep inspect index --video 12 --html video.html
     """
-    if video is not None and not _is_index(path):
+    is_index = holds_index(path)
+    if video is not None and not is_index:
         raise click.UsageError(f"--video is for an index; {shown(path)} is one file")
     try:
-        row, table = _from_index(path, video) if _is_index(path) else _from_file(path, verify_keys=frames)
+        row, table = _from_index(path, video) if is_index else _from_file(path, verify_keys=frames)
     except VidprepError as error:
         raise click.ClickException(str(error)) from error
     facts = describe(row, table if frames else None)
@@ -108,11 +109,6 @@ def video_of(row: Row, table: SampleTable) -> Video:
     return Video(uri=uri_of(row), identity=identity, parsed=parsed)
 
 
-def _is_index(path: str) -> bool:
-    """A folder, or one part of an index."""
-    return Path(path).is_dir() or (path.endswith(".parquet") and Path(path).is_file())
-
-
 def _from_file(path: str, *, verify_keys: bool) -> tuple[Row, SampleTable | None]:
     from vidprep.indexes import probe_row
     from vidprep.indexes.rows import TABLE
@@ -139,10 +135,10 @@ def _from_index(path: str, video: int | None) -> tuple[Row, SampleTable | None]:
 
 
 def describe(row: Row, table: SampleTable | None) -> dict[str, Any]:
-    """A row as the JSON object that `inspect` prints; with a table, its frames too."""
+    """A row as the JSON object that `inspect` prints; with a table, its frames too. Names are byte for byte."""
     from vidprep.indexes.schema import VIDEO_NAMES
 
-    facts: dict[str, Any] = {"path": row["path"], "status": row["status"]}
+    facts: dict[str, Any] = {"path": path_of(row), "uri": uri_of(row), "status": row["status"]}
     failed = row["status"] != "ok"
     facts["error"] = {name: row.get(f"error_{name}") for name in _ERROR} if failed else None
     facts["warnings"] = row.get("warnings") or []

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vidprep.cli.outputs import OutputFile
+from vidprep.cli.indexes import holds_index
+from vidprep.cli.outputs import INTERRUPTED, OutputFile
 from vidprep.cli.progress import Progress
 from vidprep.cli.seconds import SecondsRange
 from vidprep.errors import SamplingError, VidprepError
@@ -111,6 +112,9 @@ def command(
         raise click.UsageError(str(error)) from error
     except (VidprepError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo(_stopped(outputs), err=True)
+        sys.exit(INTERRUPTED)
     if threshold is not None and any(findings[name] for name in at_least(threshold)):
         sys.exit(1)
 
@@ -124,6 +128,17 @@ def _rules(path: str | None) -> Rules:
         raise click.BadParameter(f"{path}: {error}", param_hint="--rules") from error
 
 
+def _state(outputs: list[Path]) -> Path:
+    return outputs[0].with_name(outputs[0].name + ".vidprep")
+
+
+def _stopped(outputs: list[Path]) -> str:
+    """What Ctrl-C leaves, and how to go on."""
+    if not outputs:
+        return "Stopped. With --html or --parquet, what was decoded would be kept, and the same command would go on."
+    return f"Stopped: what was decoded is kept in {_shown(str(_state(outputs)))}. The same command goes on from there."
+
+
 @contextmanager
 def _aside(outputs: list[Path]) -> Iterator[Path]:
     """Where a run keeps its state: beside the first output, kept if it ends early; else a temporary folder."""
@@ -131,7 +146,7 @@ def _aside(outputs: list[Path]) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="vidprep-") as folder:
             yield Path(folder)
         return
-    state = outputs[0].with_name(outputs[0].name + ".vidprep")
+    state = _state(outputs)
     state.mkdir(parents=True, exist_ok=True)
     yield state
     shutil.rmtree(state, ignore_errors=True)
@@ -141,9 +156,11 @@ def _index(sources: tuple[str, ...], aside: Path, workers: int | None) -> tuple[
     """The index that is meant, or one made of the sources; and whether it was made now."""
     from vidprep.cli.index import check_sources
     from vidprep.indexes import build_index
+    from vidprep.indexes.mirror import local_folder
+    from vidprep.sources.open import is_remote
 
     if len(sources) == 1 and _is_index(sources[0]):
-        return Path(sources[0]), False
+        return local_folder(sources[0]) if is_remote(sources[0]) else Path(sources[0]), False
     check_sources(sources)
     index = aside / "index"
     with Progress("index", "videos") as progress:
@@ -157,7 +174,7 @@ def _is_index(source: str) -> bool:
     """A folder of parts, one that a run left empty, or one part."""
     path = Path(source)
     if not path.is_dir():
-        return source.endswith(".parquet") and path.is_file()
+        return holds_index(source)
     return any(path.glob("*.parquet")) or path.with_name(path.name + ".vidprep").is_dir()
 
 

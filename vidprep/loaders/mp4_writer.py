@@ -65,7 +65,7 @@ def cut_to_mp4(cut: Cut) -> tuple[bytes, IntArray]:
         entry=entry,
         sizes=np.array([len(payload) for payload in payloads], np.int64),
         ranks=_presentation_ranks(cut),
-        keys=np.union1d(cut.segment_starts, np.flatnonzero([packet.key for packet in packets])),
+        keys=np.union1d(cut.segment_starts, np.flatnonzero(packets.keys)),
     )
     file_type = _box(b"ftyp", b"isom", struct.pack(">I", 0x200), b"isomiso2mp41")
     media = b"".join(payloads)
@@ -91,7 +91,7 @@ def _presentation_ranks(cut: Cut) -> IntArray:
     """int64[p]: place of each packet when the segments follow each other, each in order of pts."""
     segment = np.zeros(len(cut.packets), np.int64)
     segment[list(cut.segment_starts[1:])] = 1
-    order = np.lexsort((np.array([packet.pts for packet in cut.packets], np.int64), np.cumsum(segment)))
+    order = np.lexsort((cut.packets.pts, np.cumsum(segment)))
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
@@ -100,9 +100,8 @@ def _presentation_ranks(cut: Cut) -> IntArray:
 def _shown_places(cut: Cut, ranks: IntArray) -> IntArray:
     """int64[u]: how many shown pictures stand before each wanted one."""
     shown = np.zeros(len(ranks), np.int64)
-    shown[ranks] = [packet.shown for packet in cut.packets]
-    rows = np.array([packet.row for packet in cut.packets], np.int64)
-    place = ranks[np.searchsorted(rows, cut.frame_rows)]
+    shown[ranks] = cut.packets.shown
+    place = ranks[np.searchsorted(cut.packets.rows, cut.frame_rows)]
     return (np.cumsum(shown) - shown)[place]
 
 

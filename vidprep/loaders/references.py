@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,8 +20,7 @@ from vidprep.loaders.packet_forms import nal_length_size, parameter_set_units
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vidprep.loaders.cut import Packet
-    from vidprep.loaders.cut_reading import Heads
+    from vidprep.loaders.packets import BoolArray, Heads, Packets
     from vidprep.records import StreamInfo
     from vidprep.timebase import IntArray
 
@@ -49,7 +47,7 @@ class Slice(NamedTuple):
 
 
 def first_gaps(
-    info: StreamInfo, packets: Sequence[Packet], segment_starts: Sequence[int] = (0,), heads: Heads | None = None
+    info: StreamInfo, packets: Packets, segment_starts: Sequence[int] = (0,), heads: Heads | None = None
 ) -> list[int]:
     """Row of the first packet of each segment before which a reference picture is missing, where there is one.
 
@@ -63,49 +61,55 @@ def first_gaps(
     if sps is None or sps.gaps_allowed:
         return []
     number, header = _frame_nums(packets, heads, nal_length_size(info), sps)
-    edges = pairwise((*segment_starts, len(packets)))
-    gaps = [_first_gap(number[start:end], header[start:end], sps) for start, end in edges]
-    places = [start + gap for start, gap in zip(segment_starts, gaps, strict=True) if gap is not None]
-    return [packets[place].row for place in places]
+    starts = np.array(segment_starts)
+    judged = None
+    if (number < 0).any():
+        judged = (~_are_passed_over(number, starts)).nonzero()[0]
+        number, header, starts = number[judged], header[judged], judged.searchsorted(starts)
+    gaps = _gaps(number, header, starts[starts < len(number)], sps)
+    rows: list[int] = packets.rows[gaps if judged is None else judged[gaps]].tolist()
+    return rows
 
 
-def _first_gap(numbers: list[int], headers: list[int], sps: H264Sps) -> int | None:
-    """Place of the first slice of a segment whose frame_num does not go on from the reference picture before.
+def _are_passed_over(number: IntArray, starts: IntArray) -> BoolArray:
+    """Samples without a frame_num, and from the first one on that another SPS rules, the rest of its segment."""
+    passed_over: BoolArray = number < 0
+    for place in (number == OTHER_RULES).nonzero()[0].tolist():
+        later = starts[starts > place]
+        passed_over[place : later[0] if len(later) else None] = True
+    return passed_over
+
+
+def _gaps(number: IntArray, header: Heads, starts: IntArray, sps: H264Sps) -> list[int]:
+    """Place in each segment of the first slice whose frame_num does not go on from the reference picture before it.
 
     1 follows everything: memory_management_control_operation 5 makes the picture before count as 0.
     """
-    mask, previous = (1 << sps.frame_num_bits) - 1, UNKNOWN
-    for place, number in enumerate(numbers):
-        if number < 0:
-            if number == OTHER_RULES:
-                return None
-            continue
-        header = headers[place]
-        if previous == UNKNOWN:
-            previous = number
-            continue
-        follows = number == previous or number == (previous + 1) & mask or number == 1
-        if not follows and header & NAL_UNIT_TYPE != IDR_SLICE:
-            return place
-        if header & NAL_REF_IDC:
-            previous = number
-    return None
+    counts = header & NAL_REF_IDC != 0
+    counts[starts] = True
+    last = np.maximum.accumulate(np.where(counts, np.arange(len(number)), 0))
+    ahead = number[1:] - number[last[:-1]] & (1 << sps.frame_num_bits) - 1
+    places = (ahead > 1).nonzero()[0] + 1
+    if not len(places):
+        return []
+    places = places[(number[places] != 1) & (header[places] & NAL_UNIT_TYPE != IDR_SLICE)]
+    segments = starts.searchsorted(places, side="right").tolist()
+    is_start = set(starts.tolist())
+    later_first = zip(reversed(segments), reversed(places.tolist()), strict=True)
+    return sorted({segment: place for segment, place in later_first if place not in is_start}.values())
 
 
-def _frame_nums(
-    packets: Sequence[Packet], heads: Heads | None, length_size: int, sps: H264Sps
-) -> tuple[list[int], list[int]]:
+def _frame_nums(packets: Packets, heads: Heads | None, length_size: int, sps: H264Sps) -> tuple[IntArray, Heads]:
     """frame_num, or UNKNOWN or OTHER_RULES, and NAL unit header of each packet's first slice.
 
     Most samples start with a slice, whose header is read for all of them at once.
     """
     if length_size == 4 and heads is not None and not sps.separate_planes:
-        numbers, headers = _frame_nums_at_once(heads, sps).tolist(), heads[:, 4].tolist()
+        numbers, headers = _frame_nums_at_once(heads, sps), heads[:, 4].copy()
     else:
-        numbers, headers = [UNKNOWN] * len(packets), [0] * len(packets)
-    for place, number in enumerate(numbers):
-        if number == UNKNOWN:
-            numbers[place], headers[place] = first_slice(packets[place].payload, length_size, sps)
+        numbers, headers = np.full(len(packets), UNKNOWN), np.zeros(len(packets), np.uint8)
+    for place in (numbers == UNKNOWN).nonzero()[0].tolist():
+        numbers[place], headers[place] = first_slice(packets.payloads[place], length_size, sps)
     return numbers, headers
 
 
@@ -139,10 +143,10 @@ def _bits_of_three_codes() -> IntArray:
     return np.where(used > 16, 0, used)
 
 
-def _sequence_parameters(info: StreamInfo, packets: Sequence[Packet]) -> H264Sps | None:
+def _sequence_parameters(info: StreamInfo, packets: Packets) -> H264Sps | None:
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
-        return _agreed(parameter_set_units(info, packets[0].payload))
+        return _agreed(parameter_set_units(info, packets.payloads[0]))
     except (OutOfBitsError, ValueError):
         return None
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
+from vidprep.loaders.elementary import elementary_packets
 from vidprep.loaders.engines.dali_planes import planes_of
 from vidprep.loaders.engines.full_range import CODECS as CODECS_OF_EITHER_RANGE
 from vidprep.loaders.engines.full_range import with_full_range
@@ -27,7 +28,6 @@ from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_to_rgb
 from vidprep.loaders.engines.sequences import sequences
 from vidprep.loaders.mp4_writer import cut_to_mp4
-from vidprep.loaders.packet_forms import elementary_packets
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
 if TYPE_CHECKING:
