@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.bitstream import sample_facts
 from vidprep.loaders.engines.device_copy import copied
 from vidprep.loaders.engines.drains import drained_starts
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
 from vidprep.loaders.engines.sequences import Sequence
 from vidprep.loaders.engines.tags import SEI_HEADER, number_of, tagged
+from vidprep.loaders.pictures_come import pictures_come
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vidprep.loaders.cut import Cut
     from vidprep.loaders.elementary import Pieces
-    from vidprep.loaders.packets import Packet, Payloads
+    from vidprep.loaders.packets import Payloads
     from vidprep.records import StreamInfo
 
 #: FFmpeg's codec name → (PyNvVideoCodec's name, bit depths that NVDEC decodes at 4:2:0).
@@ -204,18 +204,8 @@ def _samples_at_once(kind: StreamKind) -> int:
 
 def _due(cut: Cut) -> list[int]:
     """The row of each packet for which a decoder gives a picture, wanted or not, NO_PICTURE of the others."""
-    packets = cut.packets
-    rows: list[int] = packets.rows.tolist()
-    for place in (~packets.shown | (packets.payloads.size == 0)).nonzero()[0].tolist():
-        if not (len(packets.payloads[place]) and _gives_picture(cut.info, packets[place])):
-            rows[place] = NO_PICTURE
+    rows: list[int] = np.where(pictures_come(cut), cut.packets.rows, NO_PICTURE).tolist()
     return rows
-
-
-def _gives_picture(info: StreamInfo, packet: Packet) -> bool:
-    """Not for headers, nor for hidden VP8 and VP9 frames."""
-    facts = sample_facts(info, packet.data)
-    return facts.has_picture is not False and facts.shown is not False
 
 
 class _Wanted:
