@@ -171,7 +171,7 @@ def test_damage_is_an_error_and_the_next_clip_is_right(engine, tmp_path):
         packet._replace(payload=b"\xff" * len(packet.data)) if place == 3 else packet
         for place, packet in enumerate(cut.packets)
     )
-    with pytest.raises(DecodeError, match=r"a\.webm: frame 0: DALI"):
+    with pytest.raises(DecodeError, match=r"a\.webm: frame \d+: coded sample 3"):
         engine.decode(dataclasses.replace(cut, packets=broken))
     assert np.array_equal(engine.decode(cut), want)
 

@@ -143,7 +143,7 @@ def test_a_unit_that_runs_past_its_sample_is_an_error_whatever_follows(h264_cut,
 @pytest.mark.parametrize("length_size", [0, 1, 2, 4])
 def test_empty_samples_and_no_samples_give_nothing(h264_cut, length_size):
     info = dataclasses.replace(h264_cut.info, nal_length_size=length_size, codec_config=b"")
-    for packets in ([], [Packet(0, b"", key=True)]):
+    for packets in ([], [Packet(0, b"", key=True)], [Packet(row, b"", key=False) for row in range(3 * FEW_SAMPLES)]):
         cut = dataclasses.replace(h264_cut, info=info, packets=Packets.of(packets))
         assert b"".join(data for _, data in elementary_packets(cut)) == b""
 

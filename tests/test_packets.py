@@ -37,6 +37,6 @@ def test_some_of_them_are_taken_as_from_a_list(packets, data):
 def test_heads_are_the_first_bytes_of_samples(samples):
     payloads = Payloads.of(samples)
     assert list(payloads) == samples
-    assert [bytes(head) for head in payloads.heads()] == [
+    assert [bytes(head) for head in payloads.heads] == [
         sample[:FIRST_BYTES].ljust(FIRST_BYTES, b"\0") for sample in samples
     ]

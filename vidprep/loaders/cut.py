@@ -29,11 +29,10 @@ from vidprep.loaders.cut_reading import (
 from vidprep.loaders.packets import Packet, Packets, Payloads
 from vidprep.loaders.references import first_gaps
 from vidprep.loaders.unreferenced import are_unreferenced
-from vidprep.records import SampleFlag
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut_reading import PayloadReader
-    from vidprep.loaders.packets import BoolArray, Heads
+    from vidprep.loaders.packets import BoolArray
     from vidprep.records import SampleTable, StreamInfo, VideoLike
     from vidprep.sources import Source
     from vidprep.timebase import IntArray
@@ -53,8 +52,6 @@ __all__ = [
 #: Codecs in which no picture that follows a key picture in presentation refers to one that precedes it:
 #: leading pictures of HEVC and VVC (ITU-T H.265 3.65, H.266 3.73), B pictures of MPEG-1/2.
 LEADING_ARE_UNREFERENCED = frozenset({"hevc", "vvc", "mpeg1video", "mpeg2video"})
-
-_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +198,9 @@ def _with_set_ups(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> Payloa
     return Payloads.of(out)
 
 
-def _check_references(cut: Cut, plan: CutPlan, heads: Heads) -> None:
+def _check_references(cut: Cut, plan: CutPlan) -> None:
     """Raise DecodeError where the samples themselves say that a picture they refer to is not among them."""
-    for row in first_gaps(cut.info, cut.packets, cut.segment_starts, heads):
+    for row in first_gaps(cut.info, cut.packets, cut.segment_starts):
         if row not in cut.leading_rows:
             raise _row_error(plan, row, f"reference pictures are missing before coded sample {row}")
 
@@ -217,15 +214,13 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: PayloadReader) -> Cut:
     table, rows = video.table, plan.rows
     leading = _leading_rows(table, plan)
-    size, flags = table.size[rows], table.flags[rows]
-    heads = payloads.heads()
-    keep = (size > 0) & ~are_unreferenced(video.info, payloads, heads, _spare(plan))
+    keep = payloads.size > 0
+    keep &= ~are_unreferenced(video.info, payloads, _spare(plan))
     if len(leading) and video.info.codec in LEADING_ARE_UNREFERENCED:
         keep &= ~np.isin(rows, leading)
-    kept, kept_flags = rows[keep], flags[keep]
-    packets = Packets(
-        kept, payloads[keep], (kept_flags & _KEY).astype(bool), table.pts[kept], (kept_flags & _SHOWN).astype(bool)
-    )
+    places = keep.nonzero()[0]
+    kept = rows[places]
+    packets = Packets(kept, payloads[places], table.pts[kept], table.flags[kept])
     cut = Cut(
         uri=video.uri,
         info=video.info,
@@ -234,11 +229,11 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: Payl
         packets=packets,
         num_reads=reader.num_reads,
         num_bytes_read=reader.num_bytes,
-        num_bytes_candidates=int(size.sum()),
+        num_bytes_candidates=int(payloads.size.sum()),
         segment_starts=tuple(kept.searchsorted(plan.segments[:, 0]).tolist()),
         leading_rows=frozenset(leading.tolist()),
     )
-    _check_references(cut, plan, heads[keep])
+    _check_references(cut, plan)
     return cut
 
 

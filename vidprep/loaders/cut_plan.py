@@ -135,11 +135,17 @@ def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple
     if len(offset) == 0:
         return ()
     ends = offset + size
-    gaps = offset[1:] - ends[:-1]
-    if len(gaps) and gaps.min() < 0:
+    apart = _apart(offset, ends, max_gap_bytes)
+    if any(offset.item(place + 1) < ends.item(place) for place in apart):
         order = np.argsort(offset, kind="stable")
         offset, ends = offset[order], np.maximum.accumulate(ends[order])
-        gaps = offset[1:] - ends[:-1]
-    apart = (gaps > max_gap_bytes).nonzero()[0].tolist()
+        apart = (offset[1:] - ends[:-1] > max_gap_bytes).nonzero()[0].tolist()
     starts, stops = [0, *(place + 1 for place in apart)], [*apart, len(ends) - 1]
-    return tuple((a, b - a) for a, b in zip(offset[starts].tolist(), ends[stops].tolist(), strict=True))
+    return tuple((offset.item(a), ends.item(b) - offset.item(a)) for a, b in zip(starts, stops, strict=True))
+
+
+def _apart(offset: IntArray, ends: IntArray, max_gap_bytes: int) -> list[int]:
+    """Places behind which there is a large gap, or an overlap, which is one of nearly 2 ** 64 without its sign."""
+    gaps = (offset[1:] - ends[:-1]).astype(np.int64, copy=False).view(np.uint64)
+    apart: list[int] = (gaps > max_gap_bytes).nonzero()[0].tolist()
+    return apart

@@ -107,15 +107,17 @@ def _length_prefixed(payloads: Payloads, length_size: int) -> _Units:
         _MalformedSampleError: one runs past the end of its sample.
     """
     data, columns = np.frombuffer(payloads.block, np.uint8), np.arange(length_size)
-    sample, at, end = np.arange(len(payloads)), payloads.begin, payloads.begin + payloads.size
+    sample = payloads.size.nonzero()[0]
+    at, end = payloads.begin[sample], (payloads.begin + payloads.size)[sample]
     found: list[tuple[IntArray, IntArray, IntArray]] = []
     while len(sample) >= FEW_SAMPLES:
         length = np.zeros((len(sample), 4), np.uint8)
         length[:, 4 - length_size :] = data.take(at[:, None] + columns, mode="clip")
         begin = at + length_size
         at = begin + length.view(">u4")[:, 0]
-        if (at > end).any():
-            raise _MalformedSampleError(sample[at > end].item(0))
+        wrong = (at > end).nonzero()[0]
+        if len(wrong):
+            raise _MalformedSampleError(sample.item(wrong.item(0)))
         found.append((sample, begin, at))
         more = (at < end).nonzero()[0]
         sample, at, end = sample[more], at[more], end[more]

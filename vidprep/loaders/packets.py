@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
+
+from vidprep.records import SampleFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FIRST_BYTES = 4 + 1 + 4
 
 _COLUMNS = np.arange(FIRST_BYTES)
+_KEY, _SHOWN = np.array(SampleFlag.KEY, np.uint8), np.array(SampleFlag.SHOWN, np.uint8)
 
 
 class Packet(NamedTuple):
@@ -48,15 +50,20 @@ class Packet(NamedTuple):
         return bytes(self.payload)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Payloads(Sequence[memoryview]):
-    """The bytes of n samples, where they lie in one block: views, since copies would cost more than all the rest."""
+    """The bytes of n samples, where they lie in one block: views, since copies would cost more than all the rest.
 
-    block: memoryview
-    begin: IntArray
-    """int64[n]: where each begins in the block"""
-    size: IntArray
-    """int64[n]: how many bytes of it are there"""
+    Args:
+        block: holds all of them.
+        begin: int64[n]: where each begins in the block.
+        size: int64[n]: how many bytes of it are there.
+        heads: as the property, where it is known.
+    """
+
+    __slots__ = ("_heads", "begin", "block", "size")
+
+    def __init__(self, block: memoryview, begin: IntArray, size: IntArray, heads: Heads | None = None) -> None:
+        self.block, self.begin, self.size, self._heads = block, begin, size, heads
 
     @classmethod
     def of(cls, samples: Sequence[bytes | memoryview]) -> Payloads:
@@ -77,7 +84,8 @@ class Payloads(Sequence[memoryview]):
         if isinstance(places, int):
             begin = self.begin.item(places)
             return self.block[begin : begin + self.size.item(places)]
-        return Payloads(self.block, self.begin[places], self.size[places])
+        heads = None if self._heads is None else self._heads[places]
+        return Payloads(self.block, self.begin[places], self.size[places], heads)
 
     def __iter__(self) -> Iterator[memoryview]:
         return iter(self.pieces(self.begin, self.begin + self.size))
@@ -87,8 +95,14 @@ class Payloads(Sequence[memoryview]):
         block = self.block
         return [block[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
 
+    @property
     def heads(self) -> Heads:
         """uint8 (n, FIRST_BYTES): the first bytes of each sample, zeros behind its end."""
+        if self._heads is None:
+            self._heads = self._first_bytes()
+        return self._heads
+
+    def _first_bytes(self) -> Heads:
         if len(self.block) == 0:
             return np.zeros((len(self), FIRST_BYTES), np.uint8)
         heads = np.frombuffer(self.block, np.uint8).take(self.begin[:, None] + _COLUMNS, mode="clip")
@@ -104,21 +118,29 @@ class Packets(Sequence[Packet]):
     rows: IntArray
     """int64[n]"""
     payloads: Payloads
-    keys: BoolArray
-    """bool[n]"""
     pts: IntArray
     """int64[n] ticks"""
-    shown: BoolArray
-    """bool[n]"""
+    flags: npt.NDArray[np.uint8]
+    """uint8[n] of SampleFlag: KEY and SHOWN"""
 
     @classmethod
     def of(cls, packets: Iterable[Packet]) -> Packets:
         """The given ones; their bytes are copied."""
         rows, payloads, keys, pts, shown = zip(*packets, strict=True) if (packets := tuple(packets)) else ((),) * 5
-        return cls(
-            np.array(rows, np.int64), Payloads.of(payloads), np.array(keys, bool), np.array(pts, np.int64),
-            np.array(shown, bool),
-        )  # fmt: skip
+        flags = [SampleFlag.KEY * key | SampleFlag.SHOWN * is_shown for key, is_shown in zip(keys, shown, strict=True)]
+        return cls(np.array(rows, np.int64), Payloads.of(payloads), np.array(pts, np.int64), np.array(flags, np.uint8))
+
+    @property
+    def keys(self) -> BoolArray:
+        """bool[n]."""
+        keys: BoolArray = self.flags & _KEY != 0
+        return keys
+
+    @property
+    def shown(self) -> BoolArray:
+        """bool[n]."""
+        shown: BoolArray = self.flags & _SHOWN != 0
+        return shown
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -130,16 +152,12 @@ class Packets(Sequence[Packet]):
     def __getitem__(self, places: Places) -> Packets: ...
 
     def __getitem__(self, places: int | Places) -> Packet | Packets:
-        rows, payloads, keys, pts, shown = self._columns()
         if isinstance(places, int):
-            return Packet(
-                rows.item(places), payloads[places], keys.item(places), pts.item(places), shown.item(places)
-            )  # fmt: skip
-        return Packets(rows[places], payloads[places], keys[places], pts[places], shown[places])
+            flags = SampleFlag(self.flags.item(places))
+            is_key, is_shown = SampleFlag.KEY in flags, SampleFlag.SHOWN in flags
+            return Packet(self.rows.item(places), self.payloads[places], is_key, self.pts.item(places), is_shown)
+        return Packets(self.rows[places], self.payloads[places], self.pts[places], self.flags[places])
 
     def __iter__(self) -> Iterator[Packet]:
-        rows, payloads, *others = self._columns()
-        return starmap(Packet, zip(rows.tolist(), payloads, *(column.tolist() for column in others), strict=True))
-
-    def _columns(self) -> tuple[IntArray, Payloads, BoolArray, IntArray, BoolArray]:
-        return self.rows, self.payloads, self.keys, self.pts, self.shown
+        columns = (self.keys.tolist(), self.pts.tolist(), self.shown.tolist())
+        return map(Packet, self.rows.tolist(), self.payloads, *columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from vidprep.loaders.packet_forms import nal_length_size, parameter_set_units
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vidprep.loaders.packets import BoolArray, Heads, Packets
+    from vidprep.loaders.packets import Heads, Packets, Payloads
     from vidprep.records import StreamInfo
     from vidprep.timebase import IntArray
 
@@ -46,70 +47,58 @@ class Slice(NamedTuple):
     """of its NAL unit"""
 
 
-def first_gaps(
-    info: StreamInfo, packets: Packets, segment_starts: Sequence[int] = (0,), heads: Heads | None = None
-) -> list[int]:
+def first_gaps(info: StreamInfo, packets: Packets, segment_starts: Sequence[int] = (0,)) -> list[int]:
     """Row of the first packet of each segment before which a reference picture is missing, where there is one.
 
     Args:
         info: the stream.
         packets: those of a cut.
         segment_starts: places at which decoding starts afresh.
-        heads: the first bytes of each packet, which make it faster.
     """
     sps = _sequence_parameters(info, packets) if info.codec == "h264" and packets else None
     if sps is None or sps.gaps_allowed:
         return []
-    number, header = _frame_nums(packets, heads, nal_length_size(info), sps)
-    starts = np.array(segment_starts)
-    judged = None
-    if (number < 0).any():
-        judged = (~_are_passed_over(number, starts)).nonzero()[0]
-        number, header, starts = number[judged], header[judged], judged.searchsorted(starts)
-    gaps = _gaps(number, header, starts[starts < len(number)], sps)
-    rows: list[int] = packets.rows[gaps if judged is None else judged[gaps]].tolist()
-    return rows
+    numbers, headers = _frame_nums(packets.payloads, nal_length_size(info), sps)
+    edges = pairwise((*segment_starts, len(numbers)))
+    gaps = [_first_gap(numbers[start:end], headers[start:end], sps) for start, end in edges]
+    return [packets.rows.item(start + gap) for start, gap in zip(segment_starts, gaps, strict=True) if gap is not None]
 
 
-def _are_passed_over(number: IntArray, starts: IntArray) -> BoolArray:
-    """Samples without a frame_num, and from the first one on that another SPS rules, the rest of its segment."""
-    passed_over: BoolArray = number < 0
-    for place in (number == OTHER_RULES).nonzero()[0].tolist():
-        later = starts[starts > place]
-        passed_over[place : later[0] if len(later) else None] = True
-    return passed_over
-
-
-def _gaps(number: IntArray, header: Heads, starts: IntArray, sps: H264Sps) -> list[int]:
-    """Place in each segment of the first slice whose frame_num does not go on from the reference picture before it.
+def _first_gap(numbers: list[int], headers: list[int], sps: H264Sps) -> int | None:
+    """Place of the first slice of a segment whose frame_num does not go on from the reference picture before.
 
     1 follows everything: memory_management_control_operation 5 makes the picture before count as 0.
     """
-    counts = header & NAL_REF_IDC != 0
-    counts[starts] = True
-    last = np.maximum.accumulate(np.where(counts, np.arange(len(number)), 0))
-    ahead = number[1:] - number[last[:-1]] & (1 << sps.frame_num_bits) - 1
-    places = (ahead > 1).nonzero()[0] + 1
-    if not len(places):
-        return []
-    places = places[(number[places] != 1) & (header[places] & NAL_UNIT_TYPE != IDR_SLICE)]
-    segments = starts.searchsorted(places, side="right").tolist()
-    is_start = set(starts.tolist())
-    later_first = zip(reversed(segments), reversed(places.tolist()), strict=True)
-    return sorted({segment: place for segment, place in later_first if place not in is_start}.values())
+    mask, previous = (1 << sps.frame_num_bits) - 1, UNKNOWN
+    for place, number in enumerate(numbers):
+        if number < 0:
+            if number == OTHER_RULES:
+                return None
+            continue
+        header = headers[place]
+        if previous == UNKNOWN:
+            previous = number
+            continue
+        follows = number == previous or number == (previous + 1) & mask or number == 1
+        if not follows and header & NAL_UNIT_TYPE != IDR_SLICE:
+            return place
+        if header & NAL_REF_IDC:
+            previous = number
+    return None
 
 
-def _frame_nums(packets: Packets, heads: Heads | None, length_size: int, sps: H264Sps) -> tuple[IntArray, Heads]:
+def _frame_nums(payloads: Payloads, length_size: int, sps: H264Sps) -> tuple[list[int], list[int]]:
     """frame_num, or UNKNOWN or OTHER_RULES, and NAL unit header of each packet's first slice.
 
     Most samples start with a slice, whose header is read for all of them at once.
     """
-    if length_size == 4 and heads is not None and not sps.separate_planes:
-        numbers, headers = _frame_nums_at_once(heads, sps), heads[:, 4].copy()
+    if length_size == 4 and not sps.separate_planes:
+        numbers, headers = _frame_nums_at_once(payloads.heads, sps).tolist(), payloads.heads[:, 4].tolist()
     else:
-        numbers, headers = np.full(len(packets), UNKNOWN), np.zeros(len(packets), np.uint8)
-    for place in (numbers == UNKNOWN).nonzero()[0].tolist():
-        numbers[place], headers[place] = first_slice(packets.payloads[place], length_size, sps)
+        numbers, headers = [UNKNOWN] * len(payloads), [0] * len(payloads)
+    for place, number in enumerate(numbers):
+        if number == UNKNOWN:
+            numbers[place], headers[place] = first_slice(payloads[place], length_size, sps)
     return numbers, headers
 
 
@@ -120,27 +109,32 @@ def _frame_nums_at_once(heads: Heads, sps: H264Sps) -> IntArray:
         heads: uint8 (n, 9 or more), the first bytes of each.
         sps: one without colour planes of their own.
     """
-    word = np.ascontiguousarray(heads[:, 5:9]).view(">u4")[:, 0].astype(np.int64)
-    used = _bits_of_three_codes()[word >> 16]
-    number: IntArray = word >> (32 - sps.frame_num_bits - used) & ((1 << sps.frame_num_bits) - 1)
-    is_escaped = word & 0xFFFFFF == 3
-    number[is_escaped | (used == 0) | ~_IS_SLICE[heads[:, 4]]] = UNKNOWN
+    word = np.ascontiguousarray(heads[:, 5:9]).view(">u4")[:, 0]
+    shift = _shifts(sps.frame_num_bits)[heads[:, 5], heads[:, 6]]
+    number: IntArray = word >> shift & (1 << sps.frame_num_bits) - 1
+    unknown = (shift > 32) | _IS_OTHER[heads[:, 4]]
+    if sps.frame_num_bits > 8:  # it may reach into the fourth byte
+        unknown |= word & 0xFFFFFF == 3  # an emulation prevention byte
+    number[unknown] = UNKNOWN
     return number
 
 
-#: By NAL unit header: whether it is a whole slice's.
-_IS_SLICE = np.isin(np.arange(256) & NAL_UNIT_TYPE, (SLICE, IDR_SLICE))
+#: By NAL unit header: whether it is not a whole slice's.
+_IS_OTHER = ~np.isin(np.arange(256) & NAL_UNIT_TYPE, (SLICE, IDR_SLICE))
 
 
-@lru_cache(maxsize=1)
-def _bits_of_three_codes() -> IntArray:
-    """int64[65536]: how many of 16 bits three Exp-Golomb codes (clause 9.1) take; 0 = more than there are."""
+@lru_cache(maxsize=16)
+def _shifts(frame_num_bits: int) -> IntArray:
+    """int64 (256, 256), by the first two bytes of a slice header: how far behind frame_num the first four bytes end.
+
+    Three Exp-Golomb codes (clause 9.1) stand before it; more than 32 where two bytes do not hold them.
+    """
     bits, used = np.arange(1 << 16), np.zeros(1 << 16, np.int64)
     for _ in range(3):
         ahead = bits << used & 0xFFFF
         zeros = 16 - np.frexp(ahead.astype(np.float64))[1]  # the exponent is the number's bit length
         used = np.minimum(used + 2 * zeros + 1, 17)
-    return np.where(used > 16, 0, used)
+    return np.where(used > 16, 33, 32 - frame_num_bits - used).reshape(256, 256)
 
 
 def _sequence_parameters(info: StreamInfo, packets: Packets) -> H264Sps | None:

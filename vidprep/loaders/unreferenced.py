@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from vidprep.loaders.packets import BoolArray, Heads, Payloads
+    from vidprep.loaders.packets import BoolArray, Payloads
     from vidprep.records import StreamInfo
 
     #: (256, 256), by the first two bytes of a NAL unit.
     Answers = npt.NDArray[np.int8]
 
-#: What the first two bytes of a sample's first NAL unit say of its picture.
+#: What the first two bytes of a sample's first NAL unit say of its picture; 0 of what is not asked for.
 REFERENCE, UNREFERENCED, UNSURE = 0, 1, 2
 
 
-def are_unreferenced(info: StreamInfo, payloads: Payloads, heads: Heads, candidate: BoolArray) -> BoolArray:
+def are_unreferenced(info: StreamInfo, payloads: Payloads, candidate: BoolArray) -> BoolArray:
     """bool[p]: which of the candidates' pictures no other refers to; False of the rest.
 
     Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
@@ -39,9 +39,10 @@ def are_unreferenced(info: StreamInfo, payloads: Payloads, heads: Heads, candida
     if info.codec == "vp9":
         return np.zeros(len(candidate), bool)
     answers, test = _ways_to_tell(info)
-    said = UNSURE if answers is None else answers[heads[:, 4], heads[:, 5]]
-    found: BoolArray = candidate & (said == UNREFERENCED)
-    for place in (candidate & (said == UNSURE)).nonzero()[0].tolist():
+    said = np.full(len(candidate), UNSURE) if answers is None else answers[payloads.heads[:, 4], payloads.heads[:, 5]]
+    said = said * candidate
+    found: BoolArray = said == UNREFERENCED
+    for place in (said == UNSURE).nonzero()[0].tolist():
         found[place] = test(payloads[place])
     return found
 

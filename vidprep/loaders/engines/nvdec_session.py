@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.bitstream import sample_facts
 from vidprep.loaders.engines.device_copy import copied
 from vidprep.loaders.engines.drains import drained_starts
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
 from vidprep.loaders.engines.sequences import Sequence
 from vidprep.loaders.engines.tags import SEI_HEADER, number_of, tagged
+from vidprep.loaders.pictures_come import pictures_come
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vidprep.loaders.cut import Cut
     from vidprep.loaders.elementary import Pieces
-    from vidprep.loaders.packets import Packet, Payloads
+    from vidprep.loaders.packets import Payloads
     from vidprep.records import StreamInfo
 
 #: FFmpeg's codec name → (PyNvVideoCodec's name, bit depths that NVDEC decodes at 4:2:0).
@@ -130,9 +130,9 @@ class Session:
 
         Looked at once a session: it serves one size, and a wrong address would give wrong pixels without an error.
         """
-        import torch
-
         if self._is_plain is None:
+            import torch
+
             shape = self._kind.surface_shape
             self._is_plain = (
                 self._kind.bit_depth == 8
@@ -149,29 +149,41 @@ class Session:
             last = min(first + self._samples_at_once, stop)
             numbers = [number for number in range(first, last) if rows[number] >= 0]
             due.update((number, rows[number]) for number in numbers)
-            buffer = np.frombuffer(tagged(self._kind.codec, pieces, first, last, numbers), np.uint8)
-            wanted.take_numbered(self._decoded(buffer.ctypes.data, len(buffer)), due)
+            stream = tagged(self._kind.codec, pieces, first, last, numbers)
+            wanted.take_numbered(self._decoded(stream), due)
         wanted.take_numbered(self._flushed(), due)
         if due:
             raise NvdecError(f"no picture came for coded sample {next(iter(due.values()))}")
 
     def _feed_singly(self, payloads: Payloads, rows: list[int], start: int, stop: int, wanted: _Wanted) -> None:
-        """The same for codecs whose pictures come in the order of their packets, hidden ones left out."""
+        """The same for codecs whose pictures come in the order of their packets, hidden ones left out.
+
+        One call a packet, between which all other threads run: nothing is done here that can be done before.
+        """
         due = [row for row in rows[start:stop] if row >= 0]
-        block = np.frombuffer(payloads.block, np.uint8)
-        addresses = (payloads.begin[start:stop] + block.ctypes.data).tolist()
-        num_came = 0
-        for address, size in zip(addresses, payloads.size[start:stop].tolist(), strict=True):
-            if pictures := self._decoded(address, size):
-                num_came += wanted.take_next(pictures, due[num_came:])
-        num_came += wanted.take_next(self._flushed(), due[num_came:])
+        block, packets = np.frombuffer(payloads.block, np.uint8), payloads[start:stop]
+        calls = zip((packets.begin + block.ctypes.data).tolist(), packets.size.tolist(), strict=True)
+        packet, decode, take, num_came = self._packet, self._decoder.Decode, wanted.take_next, 0
+        try:
+            for address, size in calls:
+                if size:  # no bytes would end the stream
+                    packet.bsl_data = address
+                    packet.bsl = size
+                    pictures = decode(packet)
+                    if pictures:
+                        num_came = take(pictures, due, num_came)
+        except NvdecError:
+            raise
+        except Exception as error:
+            raise NvdecError(one_line(error)) from error
+        num_came = take(self._flushed(), due, num_came)
         if num_came < len(due):
             raise NvdecError(f"no picture came for coded sample {due[num_came]}")
 
-    def _decoded(self, address: int, size: int) -> Any:
-        if not size:  # no bytes would end the stream
+    def _decoded(self, stream: bytes) -> Any:
+        if not stream:  # no bytes would end the stream
             return ()
-        self._packet.bsl_data, self._packet.bsl = address, size
+        self._packet.bsl_data, self._packet.bsl = np.frombuffer(stream, np.uint8).ctypes.data, len(stream)
         return self._called(self._packet)
 
     def _flushed(self) -> Any:
@@ -192,18 +204,8 @@ def _samples_at_once(kind: StreamKind) -> int:
 
 def _due(cut: Cut) -> list[int]:
     """The row of each packet for which a decoder gives a picture, wanted or not, NO_PICTURE of the others."""
-    packets = cut.packets
-    rows: list[int] = packets.rows.tolist()
-    for place in (~packets.shown | (packets.payloads.size == 0)).nonzero()[0].tolist():
-        if not (len(packets.payloads[place]) and _gives_picture(cut.info, packets[place])):
-            rows[place] = NO_PICTURE
+    rows: list[int] = np.where(pictures_come(cut), cut.packets.rows, NO_PICTURE).tolist()
     return rows
-
-
-def _gives_picture(info: StreamInfo, packet: Packet) -> bool:
-    """Not for headers, nor for hidden VP8 and VP9 frames."""
-    facts = sample_facts(info, packet.data)
-    return facts.has_picture is not False and facts.shown is not False
 
 
 class _Wanted:
@@ -231,18 +233,22 @@ class _Wanted:
                 raise NvdecError("a picture came that is none, or not one, of the coded samples'")
             if row in self.rows:
                 taken.append((row, picture))
-        self._copy(taken)
+        if taken:
+            self._copy(taken)
 
-    def take_next(self, pictures: Any, due: AnySequence[int]) -> int:
-        """The same by order; how many came."""
-        if len(pictures) > len(due):
+    def take_next(self, pictures: AnySequence[Any], due: AnySequence[int], num_came: int) -> int:
+        """The same by order, behind those that came before; how many have come now."""
+        stop = num_came + len(pictures)
+        if stop > len(due):
             raise NvdecError("more pictures came than were due")
-        self._copy([(row, picture) for row, picture in zip(due, pictures, strict=False) if row in self.rows])
-        return len(pictures)
+        taken = [(row, picture) for row, picture in zip(due[num_came:stop], pictures, strict=True) if row in self.rows]
+        if taken:
+            self._copy(taken)
+        return stop
 
     def _copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
         """Copy (row, picture), all of one call of the decoder, on the current stream."""
-        if pictures and not self._copied_at_once(pictures):
+        if not self._copied_at_once(pictures):
             for row, picture in pictures:
                 self._copy_by_torch(picture, self.rows[row])
         self._num_copied += len(pictures)

@@ -124,7 +124,7 @@ def _take_their_size(codec: str, payloads: Payloads) -> BoolArray:
     frame_type 1, show_frame 1, error_resilient_mode 0; reset_frame_context, refresh_frame_flags and three references in
     22 bits; found_ref. The last byte would tell a superframe.
     """
-    heads = payloads.heads()
+    heads = payloads.heads
     takes: BoolArray = payloads.size >= 4
     if codec == "vp8":
         takes &= heads[:, 0] & 1 == 1
