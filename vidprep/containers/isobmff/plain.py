@@ -54,7 +54,8 @@ _Track = tuple[bytes, int, int, int, int, int, tuple[int, int, int] | None]
 def read_plain(read_at: ReadAt, size_bytes: int, head: bytes) -> ParsedVideo | None:
     """The film of a file with a plain movie; None if it is anything else. Arguments as of `parse`."""
     try:
-        return _read(*_find_movie(read_at, size_bytes, head), size_bytes)
+        data, start, end, brand = _find_movie(read_at, size_bytes, head)
+        return _read(data, start, end, brand, size_bytes)
     except (NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
 
@@ -106,7 +107,8 @@ def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> P
     size, _, version, movie_timescale = _mvhd(data, header)
     if size != 108 or version >= _VERSION_1 or not timescale:
         raise NotPlain
-    tables = Tables(data, *_sample_boxes(data, information))
+    first, last = _sample_boxes(data, information)
+    tables = Tables(data, first, last)
     setup = data[tables.setup : tables.start]
     if len(setup) > MAX_SETUP_BYTES:
         raise NotPlain
