@@ -50,6 +50,7 @@ NOT_PLAIN = {
     "an empty sample": Movie(sizes=[10, 0, 10]),
     "too many times": Movie(stts=[(7, 100)]),
     "too few offsets": Movie(ctts=[(5, 0)]),
+    "offsets of billions": Movie(ctts=[(0xFFFFFFFF, 0), (6, 0)]),
     "partial keys": Movie(stss=[1], extra_stbl=full(b"stps", b"\0\0\0\1\0\0\0\3")),
     "a key beyond": Movie(stss=[1, 9]),
     "keys from 0": Movie(stss=[0, 3]),

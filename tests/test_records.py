@@ -57,6 +57,21 @@ def test_frames_are_the_shown_rows_each_once(rows: list[tuple[int, int]]) -> Non
     made = table([pts for pts, _ in rows], [flags for _, flags in rows])
     assert sorted(made.frame_rows.tolist()) == [i for i, (_, flags) in enumerate(rows) if flags & SHOWN]
     assert (np.diff(made.frame_pts) >= 0).all()
+    keys = [frame for frame, row in enumerate(made.frame_rows.tolist()) if rows[row][1] & KEY]
+    assert made.keyframes.tolist() == keys
+
+
+@given(st.lists(st.integers(1, 5), max_size=6), st.booleans())
+def test_key_frames_of_groups_that_are_reordered_within_or_across_them(groups: list[int], is_open: bool) -> None:
+    """Each group begins with its key picture; those behind it are shown after it, or (open) all but the first group's before."""
+    pts: list[int] = []
+    for count in groups:
+        first = len(pts)
+        key = first + count - 1 if is_open and first else first
+        pts += [key, *(place for place in range(first, first + count) if place != key)]
+    starts = {sum(groups[:number]) for number in range(len(groups))}
+    made = table(pts, [SHOWN | KEY if row in starts else SHOWN for row in range(len(pts))])
+    assert made.keyframes.tolist() == sorted(pts[row] for row in starts)
 
 
 @pytest.mark.parametrize(
