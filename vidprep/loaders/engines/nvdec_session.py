@@ -196,8 +196,10 @@ class Session:
 
 
 def _samples_at_once(kind: StreamKind) -> int:
-    """Coded samples that one call decodes, of H.264 and HEVC. (Of VP9 as many as go in a superframe, of VP8 one: where a
-    frame ends is not in their streams.)"""
+    """Coded samples that one call decodes, of H.264 and HEVC.
+
+    Of VP9 as many as go in a superframe, of VP8 one: where a frame ends is not in their streams.
+    """
     surface_bytes = surface_rows(kind.coded_height) * kind.coded_width * (1 if kind.bit_depth == 8 else 2)
     return max(1, min(SAMPLES_AT_ONCE, SURFACE_BYTES_AT_ONCE // surface_bytes))
 
