@@ -11,7 +11,6 @@ from vidprep.loaders.engines.device_copy import copied
 from vidprep.loaders.engines.drains import drained_starts
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
 from vidprep.loaders.engines.sequences import Sequence
-from vidprep.loaders.engines.superframes import superframes
 from vidprep.loaders.engines.tags import SEI_HEADER, number_of, tagged
 from vidprep.loaders.pictures_come import pictures_come
 
@@ -159,13 +158,10 @@ class Session:
     def _feed_singly(self, payloads: Payloads, rows: list[int], start: int, stop: int, wanted: _Wanted) -> None:
         """The same for codecs whose pictures come in the order of their packets, hidden ones left out.
 
-        Between two calls all other threads run: nothing is done here that can be done before.
+        One call a packet, between which all other threads run: nothing is done here that can be done before.
         """
         due = [row for row in rows[start:stop] if row >= 0]
-        packets = payloads[start:stop]
-        if self._kind.codec == "vp9":
-            packets = superframes(packets)
-        block = np.frombuffer(packets.block, np.uint8)
+        block, packets = np.frombuffer(payloads.block, np.uint8), payloads[start:stop]
         calls = zip((packets.begin + block.ctypes.data).tolist(), packets.size.tolist(), strict=True)
         packet, decode, take, num_came = self._packet, self._decoder.Decode, wanted.take_next, 0
         try:
@@ -201,10 +197,7 @@ class Session:
 
 
 def _samples_at_once(kind: StreamKind) -> int:
-    """Coded samples that one call decodes, of H.264 and HEVC.
-
-    Of VP9 as many as go in a superframe, of VP8 one: where a frame ends is not in their streams.
-    """
+    """Coded samples that one call decodes (not of VP8 and VP9: where a frame ends is not in their streams)."""
     surface_bytes = surface_rows(kind.coded_height) * kind.coded_width * (1 if kind.bit_depth == 8 else 2)
     return max(1, min(SAMPLES_AT_ONCE, SURFACE_BYTES_AT_ONCE // surface_bytes))
 
