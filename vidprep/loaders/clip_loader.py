@@ -120,7 +120,10 @@ class ClipLoader:
         self._threads = threads or default_threads(self._engine)
         self._source = ClipSource(plan, self._engine, on_error)
         self._pipeline = ClipPipeline(
-            batch_size=batch_size, device=device, options=self._options, num_threads=graph_threads(device, self._threads)
+            batch_size=batch_size,
+            device=device,
+            options=self._options,
+            num_threads=graph_threads(device, self._threads),
         )
         self._statistics = Statistics()
         self._shows_progress = progress and self._rank == 0
