@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import shutil
 import struct
+import tarfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,6 +209,58 @@ def test_members_of_tars_in_a_store_are_read_in_place(
     assert [without_place(row) for row in rows_of(tmp_path / "far")] == [
         without_place(row) for row in rows_of(tmp_path / "near")
     ]
+
+
+def put_shard(s3: ObjectStore, count: int, video: bytes) -> str:
+    """A WebDataset shard of videos with a label each."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as tar:
+        for number in range(count):
+            for ending, data in (("mp4", video), ("json", b"{}")):
+                info = tarfile.TarInfo(f"{number:05d}.{ending}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    return s3.put("shards/0.tar", held.getvalue())
+
+
+def test_small_members_of_a_tar_are_read_together(s3: ObjectStore, tmp_path: Path, files: Path) -> None:
+    video = (files / "one_frame.mp4").read_bytes()
+    video = padded(video, 30_000, at_front=False)
+    uri = put_shard(s3, 400, video)
+    size = s3.client.head_object(Bucket=BUCKET, Key="shards/0.tar")["ContentLength"]
+    s3.middleware.forget()
+    items = list(list_items([uri]))
+    assert len(items) == 400
+    listing = len(s3.middleware.ranges_of("0.tar"))
+    s3.middleware.forget()
+    assert build_index([uri], tmp_path / "index", workers=1).ok == 400
+    both = len(s3.middleware.ranges_of("0.tar"))
+    blocks = -(-size // (4 << 20))
+    assert listing <= blocks + 5  # the first reads are smaller ones
+    assert both - listing <= blocks + 3  # a block on the border of two units is read for each
+    assert {row["num_frames"] for row in rows_of(tmp_path / "index")} == {1}
+
+
+def test_large_members_of_a_tar_are_passed_over(s3: ObjectStore, tmp_path: Path, files: Path) -> None:
+    video = padded((files / "one_frame.mp4").read_bytes(), 1 << 20, at_front=False)
+    uri = put_shard(s3, 12, video)
+    s3.middleware.forget()
+    assert build_index([uri], tmp_path / "index", workers=1).ok == 12
+    ranges = [tuple(map(int, what.removeprefix("bytes=").split("-"))) for what in s3.middleware.ranges_of("0.tar")]
+    assert len(ranges) <= 12 * 2 + 2
+    assert sum(end - start + 1 for start, end in ranges) < 12 * 300_000
+
+
+def test_a_tar_that_changed_after_it_was_listed_gives_no_rows_of_other_bytes(
+    s3: ObjectStore, tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = (files / "one_frame.mp4").read_bytes()
+    uri = put_shard(s3, 20, video)
+    items = list(list_items([uri]))
+    put_shard(s3, 20, padded(video, 4000, at_front=True))
+    monkeypatch.setattr("vidprep.indexes.build.list_items", lambda *_: items)
+    summary = build_index([uri], tmp_path / "index", workers=0)
+    assert (summary.ok, dict(summary.reasons)) == (0, {"stale": 20})
 
 
 def test_an_unfinished_tar_in_a_store_gives_its_members_and_is_mended_by_update(

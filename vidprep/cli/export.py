@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.indexes import check_index
 from vidprep.cli.outputs import OutputFile, OutputOption
 from vidprep.errors import SamplingError, VidprepError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("index_path", metavar="INDEX", type=click.Path(exists=True))
+@click.argument("index_path", metavar="INDEX", type=click.Path())
 @click.option(
     "--format", "form", type=click.Choice(["dali-file-list", "parquet", "csv", "torchcodec"]), required=True,
     help="What to write.",
@@ -72,6 +73,7 @@ def _plan(index_path: str, policy_text: str | None, pad: str | None, seed: int) 
     from vidprep.indexes import open_index
     from vidprep.samplers.plan import Plan
 
+    check_index(index_path)
     index = open_index(index_path)
     return index if policy_text is None else Plan(index, policy_of(policy_text, pad, None), seed=seed, shuffle=False)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vidprep.cli.explain import explanations
+from vidprep.cli.indexes import holds_index
 from vidprep.cli.outputs import OutputFile
 from vidprep.cli.pictures import lines, pictures_of
 from vidprep.errors import VidprepError
@@ -61,10 +61,11 @@ def command(
     """
     if "://" not in path and not os.path.lexists(path) and ".tar::" not in path:
         raise click.UsageError(f"no such file: {path}")
-    if video is not None and not _is_index(path):
+    is_index = holds_index(path)
+    if video is not None and not is_index:
         raise click.UsageError(f"--video is for an index; {shown(path)} is one file")
     try:
-        row, table = _from_index(path, video) if _is_index(path) else _from_file(path, verify_keys=frames)
+        row, table = _from_index(path, video) if is_index else _from_file(path, verify_keys=frames)
     except VidprepError as error:
         raise click.ClickException(str(error)) from error
     facts = describe(row, table if frames else None)
@@ -110,11 +111,6 @@ def video_of(row: Row, table: SampleTable) -> Video:
         size_bytes=row["size_bytes"], mtime_ns=row["mtime_ns"], etag=row["etag"], member_offset=row["member_offset"]
     )
     return Video(uri=uri_of(row), identity=identity, parsed=parsed)
-
-
-def _is_index(path: str) -> bool:
-    """A folder, or one part of an index."""
-    return Path(path).is_dir() or (path.endswith(".parquet") and Path(path).is_file())
 
 
 def _from_file(path: str, *, verify_keys: bool) -> tuple[Row, SampleTable | None]:

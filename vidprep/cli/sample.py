@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.indexes import holds_index
 from vidprep.cli.outputs import OutputFile
 from vidprep.errors import SamplingError, VidprepError
 
@@ -94,7 +95,7 @@ def _is_index(path: str) -> bool:
     """A folder, or one part of an index."""
     if "://" not in path and ".tar::" not in path and not Path(path).exists():
         raise click.UsageError(f"no such file: {path}")
-    return Path(path).is_dir() or (path.endswith(".parquet") and Path(path).is_file())
+    return holds_index(path)
 
 
 # --- one video --------------------------------------------------------------------------------------------------------

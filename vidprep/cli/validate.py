@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vidprep.cli.indexes import holds_index
 from vidprep.cli.outputs import INTERRUPTED, OutputFile
 from vidprep.cli.progress import Progress
 from vidprep.cli.seconds import SecondsRange
@@ -155,9 +156,11 @@ def _index(sources: tuple[str, ...], aside: Path, workers: int | None) -> tuple[
     """The index that is meant, or one made of the sources; and whether it was made now."""
     from vidprep.cli.index import check_sources
     from vidprep.indexes import build_index
+    from vidprep.indexes.mirror import local_folder
+    from vidprep.sources.open import is_remote
 
     if len(sources) == 1 and _is_index(sources[0]):
-        return Path(sources[0]), False
+        return local_folder(sources[0]) if is_remote(sources[0]) else Path(sources[0]), False
     check_sources(sources)
     index = aside / "index"
     with Progress("index", "videos") as progress:
@@ -171,7 +174,7 @@ def _is_index(source: str) -> bool:
     """A folder of parts, one that a run left empty, or one part."""
     path = Path(source)
     if not path.is_dir():
-        return source.endswith(".parquet") and path.is_file()
+        return holds_index(source)
     return any(path.glob("*.parquet")) or path.with_name(path.name + ".vidprep").is_dir()
 
 

@@ -15,8 +15,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from vidprep.errors import LimitError, MediaError, Reason, SourceError
-from vidprep.sources import open_source
 from vidprep.sources.held import HeldSource
+from vidprep.sources.neighbours import Blocks, open_among_neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,6 +51,7 @@ class _Fetches:
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
         self._threads = ThreadPoolExecutor(FILES_IN_FLIGHT, thread_name_prefix="fetch")
+        self._blocks = Blocks()
         self._waiting: dict[Future[HeldSource], _Waiting] = {}
         self._done: SimpleQueue[Future[HeldSource]] = SimpleQueue()
 
@@ -59,7 +60,7 @@ class _Fetches:
 
     def open(self, position: int, item: Item) -> None:
         """Begin with a file."""
-        self._add(_Waiting(position=position, item=item, future=self._threads.submit(_open, item)))
+        self._add(_Waiting(position=position, item=item, future=self._threads.submit(_open, item, self._blocks)))
 
     def go_on(self, one: _Waiting) -> None:
         """Fetch what a file misses."""
@@ -149,10 +150,10 @@ def _attempt(one: _Waiting, parse: Callable[[int, Item, Source | MediaError], Ro
     return parse(one.position, one.item, source.in_blocks())
 
 
-def _open(item: Item) -> HeldSource:
+def _open(item: Item, blocks: Blocks) -> HeldSource:
     if item.error is not None:
         raise item.error
-    return _fetched(HeldSource(open_source(item.uri, item.identity)))
+    return _fetched(HeldSource(open_among_neighbours(item.uri, item.identity, blocks)))
 
 
 def _fetched(source: HeldSource) -> HeldSource:

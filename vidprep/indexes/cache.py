@@ -14,7 +14,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,12 +35,16 @@ if TYPE_CHECKING:
     from vidprep.indexes.schema import Column
     from vidprep.timebase import IntArray
 
+    _Packed = list[tuple[bytes, IntArray]]
+
 #: Raise when the files' layout changes.
 _LAYOUT = 3
 #: The column that says where a video's block starts in frames.bin (it ends where the next one starts).
 FRAMES_AT = "frames_at"
 _DIGEST_ROWS = 1 << 14
 _BATCH_SAMPLES = 100_000
+#: That pack row groups; more wait for each other.
+_MAX_THREADS = 4
 #: Columns that are read and held together: each reading opens all parts, each column takes memory.
 _COLUMNS_AT_ONCE = 8
 #: What the fingerprint covers besides the frames.
@@ -113,45 +120,72 @@ def _lock(path: Path) -> Iterator[None]:
 
 def _build(folder: Path, parts: Sequence[Path]) -> None:
     digest = hashlib.blake2b(digest_size=16)
-    with (folder / "frames.bin").open("wb") as frames:
-        starts = _write_frames(parts, frames, digest)
+    num_threads = min(len(os.sched_getaffinity(0)), _MAX_THREADS)
+    with ThreadPoolExecutor(num_threads + 1, thread_name_prefix="cache") as threads:
+        columns = threads.submit(_write_columns, folder, parts)
+        with (folder / "frames.bin").open("wb") as frames:
+            starts = _write_frames(parts, frames, digest, threads, num_threads)
+        columns.result()
     _write_column(folder, FRAMES_AT, pa.chunked_array([pa.array(starts)]))
+    _digest_columns(folder, len(starts), digest)
+    meta = {"layout": _LAYOUT, "num_videos": len(starts), "fingerprint": digest.hexdigest()}
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def _write_columns(folder: Path, parts: Sequence[Path]) -> None:
     for first in range(0, len(VIDEO_COLUMNS), _COLUMNS_AT_ONCE):
         columns = VIDEO_COLUMNS[first : first + _COLUMNS_AT_ONCE]
         table = pa.concat_tables([_read_columns(part, columns) for part in parts])
         for column in columns:
             values = table[column.name]
             _write_column(folder, column.name, values.dictionary_encode() if column.words else values)
-    _digest_columns(folder, len(starts), digest)
-    meta = {"layout": _LAYOUT, "num_videos": len(starts), "fingerprint": digest.hexdigest()}
-    (folder / "meta.json").write_text(json.dumps(meta))
 
 
-def _write_frames(parts: Sequence[Path], frames: IO[bytes], digest: Any) -> IntArray:
-    """All blocks; gives where each starts."""
+def _write_frames(
+    parts: Sequence[Path], frames: IO[bytes], digest: Any, threads: ThreadPoolExecutor, num_threads: int
+) -> IntArray:
+    """All blocks; gives where each starts. Most of the work on a row group leaves Python to other threads."""
     lengths = [np.zeros(1, np.int64)]
-    for part in parts:
-        for batch in _frame_batches(part):
-            blocks = pack(frame_lists(batch))
-            data = b"".join(blocks)
+    ahead: deque[Future[_Packed]] = deque()
+    groups = _groups(parts)
+    while True:
+        ahead.extend(threads.submit(_packed, *group) for group in islice(groups, num_threads + 1 - len(ahead)))
+        if not ahead:
+            break
+        for data, sizes in ahead.popleft().result():
             frames.write(data)
             digest.update(data)
-            lengths.append(np.fromiter(map(len, blocks), np.int64, len(blocks)))
+            lengths.append(sizes)
     starts: IntArray = np.cumsum(np.concatenate(lengths))[:-1]
     return starts
 
 
-def _frame_batches(part: Path) -> Iterator[pa.Table]:
-    """Frame columns of a part, so many rows at a time that they stay in the processor's cache."""
+def _groups(parts: Sequence[Path]) -> Iterator[tuple[Path, int]]:
+    for part in parts:
+        with open_part(part) as file:
+            num_groups = file.num_row_groups
+        yield from ((part, group) for group in range(num_groups))
+
+
+def _packed(part: Path, group: int) -> _Packed:
+    """The blocks of a row group, a batch at a time: their bytes, and the size of each."""
+    packed = []
+    for batch in _frame_batches(part, group):
+        blocks = pack(frame_lists(batch))
+        packed.append((b"".join(blocks), np.fromiter(map(len, blocks), np.int64, len(blocks))))
+    return packed
+
+
+def _frame_batches(part: Path, group: int) -> Iterator[pa.Table]:
+    """Frame columns of a row group, so many rows at a time that they stay in the processor's cache."""
     with open_part(part) as file:
         names = [name for name in FRAME_NAMES if name in file.schema_arrow.names]
-        for group in range(file.num_row_groups):
-            facts = file.metadata.row_group(group)
-            columns = (facts.column(number) for number in range(facts.num_columns))
-            samples = next(column.num_values for column in columns if column.path_in_schema.startswith("sample_sizes."))
-            rows = max(facts.num_rows * _BATCH_SAMPLES // max(samples, 1), 1)
-            for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
-                yield pa.Table.from_batches([batch])
+        facts = file.metadata.row_group(group)
+        columns = (facts.column(number) for number in range(facts.num_columns))
+        samples = next(column.num_values for column in columns if column.path_in_schema.startswith("sample_sizes."))
+        rows = max(facts.num_rows * _BATCH_SAMPLES // max(samples, 1), 1)
+        for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
+            yield pa.Table.from_batches([batch])
 
 
 def frame_lists(table: pa.Table) -> FrameLists:

@@ -61,18 +61,21 @@ def pack(lists: FrameLists) -> list[bytes]:
     if len(starts) and scales.max() > 1:
         steps //= np.repeat(scales, lengths[has_samples])
     columns = [_narrow(values, starts) for values in (lists.sizes, gaps, steps)]
-    flags = memoryview(lists.flags.astype(np.uint8, copy=False).tobytes())
+    flags = lists.flags.astype(np.uint8, copy=False).tobytes()
     facts = zip(
         np.flatnonzero(has_samples).tolist(), starts.tolist(), ends.tolist(), lists.gaps[starts].tolist(),
         lists.pts_deltas[starts].tolist(), scales.tolist(), *(codes for codes, _ in columns), strict=True,
     )  # fmt: skip
     blocks = [b""] * len(lengths)
-    for video, start, end, first_gap, first_pts, scale, *codes in facts:
+    (_, sizes_as), (_, gaps_as), (_, steps_as) = columns
+    for video, start, end, first_gap, first_pts, scale, size_code, gap_code, step_code in facts:
         extras, extra_bytes = _packed_extras(lists, video)
-        narrow = [narrowed[code] for code, (_, narrowed) in zip(codes, columns, strict=True)]
+        (sizes, a), (moves, b), (times, c) = sizes_as[size_code], gaps_as[gap_code], steps_as[step_code]
         blocks[video] = b"".join((
-            _HEADER.pack(first_gap, first_pts, scale, *codes, extras),
-            *(data[start * width : end * width] for data, width in narrow),
+            _HEADER.pack(first_gap, first_pts, scale, size_code, gap_code, step_code, extras),
+            sizes[start * a : end * a],
+            moves[start * b : end * b],
+            times[start * c : end * c],
             flags[start:end],
             extra_bytes,
         ))  # fmt: skip
@@ -85,7 +88,7 @@ def _reduced(function: np.ufunc, values: IntArray, starts: IntArray) -> IntArray
     return reduced
 
 
-def _narrow(values: IntArray, starts: IntArray) -> tuple[list[int], dict[int, tuple[memoryview, int]]]:
+def _narrow(values: IntArray, starts: IntArray) -> tuple[list[int], dict[int, tuple[bytes, int]]]:
     """The code that each video's values need; and all values in the bytes of each code, with its width.
 
     Values too large for a code are cut off in its bytes, which those videos do not use.
@@ -97,9 +100,9 @@ def _narrow(values: IntArray, starts: IntArray) -> tuple[list[int], dict[int, tu
     return codes.tolist(), {code: _bytes_of(values, code) for code in np.unique(codes).tolist()}
 
 
-def _bytes_of(values: IntArray, code: int) -> tuple[memoryview, int]:
+def _bytes_of(values: IntArray, code: int) -> tuple[bytes, int]:
     narrowed = _lowest_three(values) if code == _U3 else values.astype(_DTYPES[code])
-    return memoryview(narrowed.tobytes()), _DTYPES[code].itemsize
+    return narrowed.tobytes(), _DTYPES[code].itemsize
 
 
 def _lowest_three(values: IntArray) -> npt.NDArray[Any]:
@@ -109,6 +112,8 @@ def _lowest_three(values: IntArray) -> npt.NDArray[Any]:
 
 def _packed_extras(lists: FrameLists, video: int) -> tuple[int, bytes]:
     """Which extras follow the flags, and their bytes."""
+    if lists.orders is None and lists.crc32s is None:
+        return 0, b""
     order = lists.orders[video] if lists.orders else None
     crc32 = lists.crc32s[video] if lists.crc32s else None
     data = b""

@@ -42,6 +42,20 @@ def local_folder(index: str | os.PathLike[str], cache_dir: Path | None = None) -
     return folder
 
 
+def holds_parts(uri: str) -> bool:
+    """Whether a folder of a store is an index, by the first of its objects. Raises SourceError."""
+    if ".tar::" in uri:
+        return False
+    store, path = split_uri(uri.rstrip("/"))
+    try:
+        name = next((found[len(path) + 1 :] for found, _ in store.list(path)), "")
+    except SourceError as error:
+        if error.reason == Reason.NOT_FOUND:
+            return False
+        raise error.with_uri(uri) from error.__cause__
+    return _is_part(name)
+
+
 def bring_up(uri: str, folder: Path) -> None:
     """Make the copy what the store holds. Raises SourceError."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,8 +75,12 @@ def _parts(uri: str) -> Iterator[tuple[str, Identity]]:
     store, path = split_uri(uri.rstrip("/"))
     for found, identity in store.list(path):
         name = found[len(path) + 1 :]
-        if name.endswith(".parquet") and "/" not in name and not name.startswith((".", "_")):
+        if _is_part(name):
             yield name, identity
+
+
+def _is_part(name: str) -> bool:
+    return name.endswith(".parquet") and "/" not in name and not name.startswith((".", "_"))
 
 
 def _facts(part: Path) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -160,6 +161,7 @@ VIDEO_NAMES = tuple(column.name for column in VIDEO_COLUMNS)
 FRAME_NAMES = tuple(column.name for column in FRAME_COLUMNS)
 
 
+@lru_cache(maxsize=1)
 def arrow_schema() -> pa.Schema:
     """The Arrow schema of a part."""
     return pa.schema([pa.field(column.name, column.type) for column in COLUMNS])

@@ -12,8 +12,9 @@ from vidprep.loaders.engines.choose import choose_engine, default_threads, graph
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, converted, to_device
 from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
+from vidprep.loaders.pixels import waiting_bytes
 from vidprep.loaders.progress import ProgressBar
-from vidprep.loaders.readahead import Background, Ordered
+from vidprep.loaders.readahead import Background, Depth, Ordered
 from vidprep.loaders.state import checked_state, to_state
 from vidprep.loaders.statistics import Statistics
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     Placed = tuple[int, list[LoadedClip], Any]  # place to resume from, clips without pixels, pixels
 
 
+#: Clips for each thread that may wait behind one that takes longer than they did, where memory allows.
+WAITING_PER_THREAD = 2
+
+
 class ClipLoader:
     """Iterating gives one epoch of `ClipBatch`.
 
@@ -36,7 +41,8 @@ class ClipLoader:
     which a batch was taken. Leaving the loop early is fine; `state_dict()` then still says how far it went.
 
     Which clips make which batch depends on (seed, epoch, position) alone: not on threads, prefetch, engine or the
-    number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips.
+    number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips;
+    two more for each thread as far as they fit into a twelfth of the GPU's memory (2 GiB on a CPU).
 
     Args:
         plan: a `vidprep.samplers.Plan`.
@@ -118,6 +124,8 @@ class ClipLoader:
         self._engine = choose_engine(engine, device, dtype=self._options.decoded_dtype, colour_default=colour_default)
         self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
+        least = batch_size + self._threads
+        self._depth = Depth(least, least + WAITING_PER_THREAD * self._threads, waiting_bytes(device))
         self._source = ClipSource(plan, self._engine, on_error)
         self._pipeline = ClipPipeline(
             batch_size=batch_size,
@@ -296,13 +304,14 @@ class ClipLoader:
             for batch in self._batches(position)
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        return self._source.ahead(places, threads=self._threads, depth=self._batch_size + self._threads)
+        return self._source.ahead(places, threads=self._threads, depth=self._depth)
 
     def _placed(self, clips: Ordered[Any, LoadedClip], position: int) -> Iterator[Placed]:
         """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
         try:
             for batch in self._batches(position):
                 loaded = [next(clips) for _ in batch.positions]
+                self._depth.see(max(getattr(clip.frames, "nbytes", 0) for clip in loaded))
                 yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
         finally:
             clips.close()

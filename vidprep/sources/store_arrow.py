@@ -1,8 +1,10 @@
-"""Object stores through `pyarrow.fs`: Google's, and S3 where botocore is not installed."""
+"""Object stores through `pyarrow.fs`, where the client of their own is not installed."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,7 +38,7 @@ class ArrowStore:
     def list(self, path: str) -> Iterator[tuple[str, Identity]]:
         """As Store.list; holds the whole listing in memory."""
         try:
-            found = self._filesystem.get_file_info(fs.FileSelector(path, recursive=True))
+            found = self._filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
         except (OSError, pa.ArrowException) as error:
             raise _source_error(error) from error
         for facts in sorted(found, key=lambda facts: facts.path.encode()):
@@ -64,7 +66,14 @@ class ArrowStore:
 
 def _filesystem(scheme: str) -> Any:
     if scheme == "gs":
-        return fs.GcsFileSystem()
+        emulator = os.environ.get("STORAGE_EMULATOR_HOST")
+        retries = timedelta(seconds=REQUEST_TIMEOUT_SECONDS)
+        if not emulator:
+            return fs.GcsFileSystem(retry_time_limit=retries)
+        to, _, host = emulator.rpartition("://")
+        return fs.GcsFileSystem(
+            anonymous=True, scheme=to or "http", endpoint_override=host.rstrip("/"), retry_time_limit=retries
+        )
     return fs.S3FileSystem(
         endpoint_override=endpoint_url(),
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
@@ -78,7 +87,9 @@ def _identity(facts: Any) -> Identity:
 
 
 def _etag(file: Any) -> str | None:
-    tag = (file.metadata() or {}).get("ETag")
+    """Of Google's objects the generation, as `GcsStore` has it."""
+    facts = file.metadata() or {}
+    tag = facts.get("generation") or facts.get("ETag")
     return tag.decode().strip('"') if tag else None
 
 

@@ -1,7 +1,8 @@
 """What is asked of an object store, and which client answers for a scheme.
 
-`s3://` is served by botocore where it is installed (the `s3` extra): its listing tells etags, and a read is one request.
-Elsewhere, and for `gs://`, pyarrow's file systems serve: no etags, and one more request (HEAD) for each object.
+`s3://` is served by botocore, `gs://` by google-cloud-storage, where they are installed (the extras `s3` and `gs`): their
+listings tell etags (of Google's objects the generation), and a read is one request. Without them pyarrow's file systems
+serve: no etags in listings, and one more request (HEAD) for each read.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class Store(Protocol):
 
 
 def store_of(scheme: str) -> Store:
-    """The client of a scheme, set up from the environment (AWS_*, GOOGLE_APPLICATION_CREDENTIALS); one for all threads."""
+    """The client of a scheme, one for all threads.
+
+    Set up from the environment: AWS_*; GOOGLE_APPLICATION_CREDENTIALS, STORAGE_EMULATOR_HOST.
+    """
     with _making:  # takes a quarter of a second, which 64 threads must not each spend
         return _new_store(scheme)
 
@@ -57,9 +61,20 @@ def _new_store(scheme: str) -> Store:
         from vidprep.sources.store_s3 import S3Store
 
         return S3Store()
+    if scheme == "gs" and _has_google():
+        from vidprep.sources.store_gcs import GcsStore
+
+        return GcsStore()
     from vidprep.sources.store_arrow import ArrowStore
 
     return ArrowStore(scheme)
+
+
+def _has_google() -> bool:
+    try:
+        return importlib.util.find_spec("google.cloud.storage") is not None
+    except ModuleNotFoundError:  # no package `google.cloud` either
+        return False
 
 
 def forget_stores() -> None:

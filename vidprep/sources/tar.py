@@ -22,6 +22,7 @@ from vidprep.errors import (
     UnsupportedContainerError,
 )
 from vidprep.records import Identity
+from vidprep.sources.neighbours import SMALL_MEMBER_BYTES
 from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _MAX_HEADER_BYTES = 16 << 20
 
 #: Read at once where headers are looked for.
 _WINDOW_BYTES = 16 << 10
+#: In a store, each read among small members is so many times as large as the one before, up to a limit.
+_WINDOW_GROWTH, _MAX_WINDOW_BYTES = 4, 4 << 20
 
 
 #: Names of archives that are not read.
@@ -280,6 +283,7 @@ class _SourceFile(io.RawIOBase):
         self._source = source
         self._position = 0
         self._held, self._start = b"", 0
+        self._is_far = is_remote(source.uri)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._source.identity.size_bytes}[whence]
@@ -300,6 +304,13 @@ class _SourceFile(io.RawIOBase):
         """Small neighbours (labels beside a video) come with one read."""
         begin = self._position - self._start
         if begin < 0 or begin + size > len(self._held):
-            self._held = self._source.read_at(self._position, max(size, _WINDOW_BYTES))
+            self._held = self._source.read_at(self._position, max(size, self._window_bytes(begin)))
             self._start, begin = self._position, 0
         return self._held[begin : begin + size]
+
+    def _window_bytes(self, step: int) -> int:
+        """What to read, where the last read began `step` bytes before: more in a store while members are small."""
+        held = len(self._held)
+        if not self._is_far or not 0 < step <= held + SMALL_MEMBER_BYTES:
+            return _WINDOW_BYTES
+        return min(max(held, step) * _WINDOW_GROWTH, _MAX_WINDOW_BYTES)
