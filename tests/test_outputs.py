@@ -29,6 +29,20 @@ def batches_of(plan, output, **options):
 
 
 @needs_torch
+def test_a_gpu_that_is_not_there_is_named(plan):
+    import torch
+
+    from vidprep.errors import ArgumentError
+    from vidprep.loaders.dali_source import DaliSource
+
+    count = torch.cuda.device_count()
+    told = rf"device='cuda:{count}': expected c"
+    for make in (ClipLoader, DaliSource):
+        with pytest.raises(ArgumentError, match=told):
+            make(plan, batch_size=1, device=f"cuda:{count}", engine="cpu")
+
+
+@needs_torch
 def test_torch_has_sixteen_bits(plan):
     import torch
 
