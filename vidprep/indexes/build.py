@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from vidprep.errors import Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
-from vidprep.indexes.state import HashSet, check_folder, hashes_here, locked, part_paths, read_names, uri_hash
+from vidprep.indexes.state import HashSet, check_folder, cut_into, hashes_here, locked, part_paths, read_names, uri_hash
 from vidprep.indexes.update import Held
 from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
@@ -145,7 +145,7 @@ def build_index(
     )
     items = list_items([os.fspath(source) for source in named], Rules(patterns, column, identities=update))
     begun = time.monotonic()
-    with locked(index, mine.prefix) as aside:
+    with locked(index, mine.prefix) as aside, cut_into(index, mine.count):
         index.mkdir(parents=True, exist_ok=True)
         sync_folder(index.parent)
         if remote is not None:
