@@ -341,6 +341,30 @@ def test_what_vanished_and_comes_back_is_read_again(videos: Path, tmp_path: Path
     assert sum(row["status"] == "ok" for row in _rows(index)) == 4
 
 
+def test_shards_that_rewrite_one_part_at_once_lose_nothing(
+    videos: Path, tmp_path: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index was made in one; while shard 0 rewrites its part, shard 1 has it replaced."""
+    index, names = tmp_path / "index", sorted(os.listdir(videos))
+    build_index([videos], index, workers=0)
+    for name in names:
+        shutil.copy(cases / "files" / "rotate90.mp4", videos / name)
+    others = iter([True])
+
+    def slower(task: Task) -> Any:
+        outcome = index_batch(task)
+        if next(others, False):
+            build_index([videos], index, workers=0, update=True, shard="1/2")
+        return outcome
+
+    monkeypatch.setattr("vidprep.indexes.build.index_batch", slower)
+    shares = [sum(uri_hash(f"{videos}/{name}") % 2 == number for name in names) for number in (0, 1)]
+    assert build_index([videos], index, workers=0, update=True, shard="0/2").updated == shares[0]
+    assert shares[0] * shares[1] > 0
+    assert len({row["num_frames"] for row in _rows(index)}) == 1
+    assert build_index([videos], index, workers=0, update=True).skipped == 6
+
+
 def test_update_leaves_videos_of_other_sources_alone(videos: Path, tmp_path: Path, cases: Path) -> None:
     index = tmp_path / "index"
     build_index([videos, cases / "files" / "rotate90.mp4"], index, workers=0)

@@ -440,7 +440,7 @@ def test_a_store_that_takes_no_part_ends_the_run_and_the_next_one_goes_on(
         s3.put_file(f"set/{number:03d}.mp4", files / "one_frame.mp4")
     source, target = f"s3://{BUCKET}/set", f"s3://{BUCKET}/index"
     s3.middleware.fail_puts = True
-    with pytest.raises(SourceError, match="SlowDown|503"):
+    with pytest.raises(SourceError, match=r"SlowDown|503"):
         build_index([source], target, workers=0)
     s3.middleware.fail_puts = False
     assert build_index([source], target, workers=0).ok == 300

@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING
 from vidprep.errors import Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
-from vidprep.indexes.state import HashSet, check_folder, cut_into, hashes_here, locked, part_paths, read_names, uri_hash
+from vidprep.indexes.state import (
+    HashSet,
+    check_folder,
+    cut_into,
+    hashes_here,
+    locked,
+    part_paths,
+    read_names,
+    replacing,
+    uri_hash,
+)
 from vidprep.indexes.update import Held
 from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
@@ -151,12 +161,14 @@ def build_index(
         if remote is not None:
             bring_up(remote, index)
         run = Run(index, aside, mine, options, remote)
-        tasks = run.updates(items) if update else run.additions(items)
-        for outcome in run.outcomes(tasks, workers, engine):
-            run.take(outcome)
-            run.summary.seconds = time.monotonic() - begun
-            if progress is not None:
-                progress(run.summary)
+        tasks: Iterable[Task] = run.updates(items) if update else run.additions(items)
+        while tasks:
+            for outcome in run.outcomes(iter(tasks), workers, engine):
+                run.take(outcome)
+                run.summary.seconds = time.monotonic() - begun
+                if progress is not None:
+                    progress(run.summary)
+            tasks = run.tasks_again()
         run.leave_something()
     run.summary.seconds = time.monotonic() - begun
     return run.summary
@@ -181,6 +193,8 @@ class Run:
         self._remote = remote
         self._index, self._aside, self._shard, self._options = index, aside, shard, options
         self._finals: dict[int, Path] = {}
+        self._bases: dict[int, tuple[int, ...]] = {}
+        self._again: list[Task] = []
         self._taken = {path.name for path in part_paths(index)}
         self._number = 0
         self.summary = Summary()
@@ -239,6 +253,8 @@ class Run:
     def _task(self, items: list[Item], final: Path, base: Path | None = None, places: list[int] | None = None) -> Task:
         number, self._number = self._number, self._number + 1
         self._finals[number] = final
+        if base is not None:
+            self._bases[number] = _version(base)
         return Task(
             unit=number,
             items=items,
@@ -269,8 +285,23 @@ class Run:
         task, outcome = done
         if outcome.problem is not None:
             raise OSError(outcome.problem)
-        self._publish(Path(task.aside), self._finals.pop(task.unit))
-        self._count(task, outcome)
+        with replacing(self._index):
+            if not self._is_outrun(task):
+                self._publish(Path(task.aside), self._finals.pop(task.unit))
+                self._count(task, outcome)
+
+    def _is_outrun(self, task: Task) -> bool:
+        """Whether another shard has rewritten the part meanwhile, so that this must be done again from what it wrote."""
+        if task.base is None or _version(Path(task.base)) == self._bases.pop(task.unit):
+            return False
+        self._again.append(task)
+        return True
+
+    def tasks_again(self) -> list[Task]:
+        """Those that were outrun, and none of the next time."""
+        again, self._again = self._again, []
+        self._bases |= {task.unit: _version(Path(task.base)) for task in again if task.base is not None}
+        return again
 
     def _publish(self, aside: Path, final: Path) -> None:
         if self._remote is not None:
@@ -298,6 +329,12 @@ class Run:
             with PartWriter(self._aside / name):
                 pass
             self._publish(self._aside / name, self._index / name)
+
+
+def _version(part: Path) -> tuple[int, ...]:
+    """Differs for each writing of a part."""
+    facts = part.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _is_gone(item: Item) -> bool:

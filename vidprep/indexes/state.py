@@ -84,6 +84,17 @@ def cut_into(index: Path, count: int) -> Iterator[None]:
         os.close(fd)
 
 
+@contextmanager
+def replacing(index: Path) -> Iterator[None]:
+    """Hold the index for the moment of one rename: shards may want to replace one part."""
+    fd = os.open(state_folder(index) / "replace.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 def uri_hash(uri: str) -> int:
     """64 bits that stand for a uri on every machine (blake2b)."""
     return int.from_bytes(hashlib.blake2b(os.fsencode(uri), digest_size=8).digest(), "little")

@@ -6,8 +6,8 @@ Rules, which `vidprep index --help` repeats:
   has a row that says so: a member that is cut off, the archive itself where it is damaged. A compressed one is refused.
 - A folder gives its files in sorted order, then those of its sub-folders: names with a known video extension and names
   without one (`--pattern` decides instead where given), and members of its `.tar` files by the same rule.
-  Hidden names (`.x`, `._x` leftovers of macOS) and the state of an index (`INDEX.vidprep`) are passed over, compressed archives with a warning. Links are
-  followed; a folder that was seen is not entered again.
+  Hidden names (`.x`, `._x` leftovers of macOS) and the state of an index (`INDEX.vidprep`) are passed over, compressed
+  archives with a warning. Links are followed; a folder that was seen is not entered again.
 - `@LIST` (txt, csv, parquet) and `-` (stdin) name files, folders, tars or objects, one an entry.
 """
 
