@@ -253,6 +253,17 @@ def test_two_runs_at_once_are_refused(videos: Path, tmp_path: Path) -> None:
         build_index([videos], tmp_path / "index", workers=0)
 
 
+def test_an_index_has_one_lock_whatever_link_leads_to_it(videos: Path, tmp_path: Path) -> None:
+    from vidprep.indexes.state import locked
+
+    (tmp_path / "index").mkdir()
+    (tmp_path / "link").symlink_to("index")
+    with locked(tmp_path / "index", "part"), pytest.raises(BlockingIOError, match="another run"):
+        build_index([videos], tmp_path / "link", workers=0)
+    build_index([videos], tmp_path / "link", workers=0)
+    assert len(_rows(tmp_path / "index")) == 6
+
+
 @pytest.mark.parametrize(("running", "shard"), [(1, "0/2"), (2, None), (2, "0/3")])
 def test_a_run_that_is_cut_otherwise_is_refused_meanwhile(
     videos: Path, tmp_path: Path, running: int, shard: str | None

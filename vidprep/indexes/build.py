@@ -146,7 +146,7 @@ def build_index(
     _check_limits(workers, engine, timeout_seconds, memory_bytes)
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     remote = os.fspath(out) if is_remote(os.fspath(out)) else None
-    index = mirror_folder(remote) if remote else Path(os.path.abspath(out))  # noqa: PTH100 - links kept
+    index = mirror_folder(remote) if remote else Path(os.path.realpath(out))  # one lock, whatever link leads there
     check_folder(index)
     mine = Shard.parse(shard) if isinstance(shard, str) else Shard(*shard) if shard else Shard()
     patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern or ())
