@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
 
@@ -132,7 +137,56 @@ def test_inspect_prints_names_of_any_bytes(tmp_path: Path, cases: Path) -> None:
     path = os.fsdecode(os.fsencode(tmp_path) + b"/latin-\xe9.mp4")
     shutil.copy(cases / "files" / "one_frame.mp4", path)
     result = _run("inspect", path, "--json")
-    assert json.loads(result.stdout)["path"].endswith("latin-\\xe9.mp4")
+    facts = json.loads(result.stdout)
+    assert facts["path"] == facts["uri"] == path
+    decoded = _run("decode", path, "--frames", "0", "-o", tmp_path / "out.npy", "--json")
+    sampled = _run("sample", path, "--policy", "first", "--json")
+    assert json.loads(decoded.stdout)["path"] == json.loads(sampled.stdout)[0]["video"] == path
+    assert "latin-\\xe9.mp4" in _run("inspect", path).stdout
+
+
+def test_inspect_names_a_row_as_its_file_was_named(
+    tmp_path: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = os.fsdecode(b"vid\xe9os")
+    (tmp_path / folder).mkdir()
+    shutil.copy(cases / "files" / "one_frame.mp4", tmp_path / folder / os.fsdecode(b"a\xe9.mp4"))
+    monkeypatch.chdir(tmp_path)
+    _run("index", folder, "-o", "index", "--workers", 1)
+    facts = json.loads(_run("inspect", "index", "--video", 0, "--json").stdout)
+    assert os.fsencode(facts["path"]) == b"vid\xe9os/a\xe9.mp4"
+    assert os.fsencode(facts["uri"]) == os.fsencode(tmp_path) + b"/vid\xe9os/a\xe9.mp4"
+
+
+def test_ctrl_c_says_what_is_safe_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    command = [sys.executable, "-m", "vidprep", "index", "-", "-o", str(index), "--workers", "1", "--json"]
+    pipe = subprocess.PIPE
+    run = subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True)
+    assert run.stdin is not None
+    names = "".join(f"{tmp_path}/{number:0150}.mp4\n" for number in range(8000))
+    run.stdin.write(names)  # more than is read at a time
+    run.stdin.flush()  # it stays open: the listing has not ended
+    ends = time.monotonic() + 60
+    while not list(index.glob("*.parquet")) and time.monotonic() < ends:
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    rows = sum(pyarrow.parquet.read_metadata(part).num_rows for part in index.glob("*.parquet"))
+    assert 0 < rows < 8000
+    assert f"{rows} rows are safe in {index}" in said
+    again = subprocess.run(command, input=names, capture_output=True, text=True, check=True, timeout=60)
+    facts = json.loads(again.stdout)
+    assert (facts["skipped"], facts["failed"]) == (rows, 8000 - rows)
+
+
+@pytest.mark.parametrize("command", ["index", "merge", "compact", "decode", "export"])
+def test_every_command_that_writes_takes_output_and_the_older_out(command: str) -> None:
+    said = _run(command, "--help").stdout
+    assert "-o, --output" in said
+    assert "--out " not in said
+    assert "requires an argument" in _run(command, "--out").stderr
 
 
 def test_stats_counts_as_text_and_as_json(videos: Path, tmp_path: Path) -> None:
@@ -172,3 +226,9 @@ def test_a_list_without_that_column_is_wrong_usage(tmp_path: Path) -> None:
         assert "--column" in result.output
     assert _run("index", f"@{tmp_path}/nothing.csv", "-o", tmp_path / "index").exit_code == 2
     assert not (tmp_path / "index").exists()
+
+
+def test_the_older_name_of_output_still_works(videos: Path, tmp_path: Path) -> None:
+    assert _run("index", videos, "--out", tmp_path / "index", "--workers", 1).exit_code == 0
+    assert _run("merge", tmp_path / "index", "--out", tmp_path / "both").exit_code == 0
+    assert _run("index", videos, "--out").exit_code == 2

@@ -154,3 +154,16 @@ def test_a_video_in_place_of_an_index_is_said_and_nothing_is_left_beside_it(case
     assert result.exit_code == 1
     assert "no index" in result.stderr
     assert list(tmp_path.iterdir()) == [video]
+
+
+def test_times_that_end_before_they_begin_count_for_no_hours_and_have_no_bit_rate(cases: Path, tmp_path: Path) -> None:
+    from vidprep.indexes import build_index, open_index
+
+    build_index(
+        [cases / "files" / name for name in ("mkv_rel_time_wrap.mkv", "one_frame.mp4")], tmp_path / "i", workers=0
+    )
+    index = open_index(tmp_path / "i")
+    assert index.column("duration_seconds").min() < 0
+    facts = json.loads(run("stats", tmp_path / "i", "--json").stdout)
+    assert facts["hours"] == pytest.approx(index.column("duration_seconds").max() / 3600)
+    assert facts["bits_per_second"]["min"] > 0

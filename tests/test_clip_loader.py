@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clip_videos import copied_videos, small_plan
+from clip_videos import CASES, copied_videos, small_plan
 from clips_made import X264, make_video
 
 from vidprep.errors import DecodeError, MediaError, SamplingError, TooManyFailuresError
@@ -300,6 +300,56 @@ def test_ctrl_c_ends_the_process(tmp_path):
                           cwd=Path(__file__).parent.parent)  # fmt: skip
     assert "KeyboardInterrupt" in done.stderr
     assert done.returncode != 0
+
+
+@pytest.fixture(scope="module")
+def ten_bit_plan():
+    """Clips of 6 frames of a 10-bit video of 60, of which two are beyond its end."""
+    video = as_video(CASES / "h264_10bit.mp4")
+    last = video.table.num_frames - 1
+    policy = FrameList(frames=(0, 7, last - 1, last, last + 1, last + 2), pad="constant", fill_value=(255, 0, 1))
+    return Plan([video, video], policy, seed=1, shuffle=False)
+
+
+@pytest.mark.parametrize("output", ["numpy", "dlpack"])
+def test_uint16_keeps_what_ten_bit_videos_have(ten_bit_plan, output):
+    with ClipLoader(ten_bit_plan, batch_size=2, dtype="uint16", output=output) as loader:
+        (batch,) = loader
+    frames = np.from_dlpack(batch.frames) if output == "dlpack" else batch.frames
+    assert frames.dtype == np.uint16
+    want = read_frames(ten_bit_plan.videos[0], batch.frame_index[0][:4], engine="cpu", dtype="uint16")
+    assert np.array_equal(frames[0][:4], want)
+    assert (want % 257 != 0).any()
+    assert (frames[:, 4:] == np.array([65535, 0, 257])).all()
+    assert batch.is_padding.tolist() == [[False] * 4 + [True] * 2] * 2
+
+
+def test_uint16_goes_through_the_whole_graph(ten_bit_plan):
+    from nvidia.dali import fn
+
+    def flip(frames):
+        return fn.flip(frames, horizontal=1)
+
+    options = {"size": (36, 64), "layout": "FCHW", "batch_size": 2, "output": "numpy", "transform": flip}
+    with ClipLoader(ten_bit_plan, dtype="uint16", **options) as wide, ClipLoader(ten_bit_plan, **options) as narrow:
+        (sixteen,), (eight,) = wide, narrow
+    assert sixteen.frames.dtype == np.uint16
+    assert sixteen.frames.shape == eight.frames.shape == (2, 6, 3, 36, 64)
+    assert np.abs(sixteen.frames / 257 - eight.frames).max() <= 2
+    assert np.abs(sixteen.frames / 257 - eight.frames).max() > 0
+
+
+def test_a_clip_that_is_missing_is_black_in_uint16_too(ten_bit_plan):
+    class Broken(CpuEngine):
+        def decode(self, cut):
+            raise DecodeError("broken on purpose", uri=cut.uri)
+
+    options = {"batch_size": 1, "dtype": "uint16", "output": "numpy", "on_error": "skip"}
+    with ClipLoader(ten_bit_plan, engine=Broken(dtype="uint16"), **options) as loader:
+        for batch in loader:
+            assert (batch.frames.dtype, batch.frames.max(), batch.is_valid.tolist()) == (np.uint16, 0, [False])
+    with pytest.raises(ValueError, match="this engine gives uint8"):
+        ClipLoader(ten_bit_plan, engine=CpuEngine(), **options)
 
 
 def test_without_a_size_clips_that_differ_come_as_a_list(plan):

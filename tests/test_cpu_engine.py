@@ -17,6 +17,7 @@ from vidprep.loaders.cut import read_cut
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.cpu import CpuEngine, reorder_depth
 from vidprep.loaders.frames import as_video, read_frames
+from vidprep.loaders.packets import Packets
 from vidprep.sources import open_source
 
 #: Kr, Kb (ITU-T H.273, table 4) and the FFmpeg numbers of the matrix and range.
@@ -141,7 +142,7 @@ def engine():
 def replaced(cut, place, **changes):
     packets = list(cut.packets)
     packets[place] = packets[place]._replace(**changes)
-    return dataclasses.replace(cut, packets=tuple(packets))
+    return dataclasses.replace(cut, packets=Packets.of(packets))
 
 
 def test_wanted_frames_come_out_in_order(h264, truth, engine):
@@ -183,7 +184,7 @@ def test_a_damaged_packet_does_not_harm_other_segments(h264, truth, engine):
 
 def test_a_missing_wanted_packet_is_an_error_naming_the_frame(h264, engine):
     cut = cut_of(h264, [0, 6])
-    kept = tuple(packet for packet in cut.packets if packet.row != cut.frame_rows[1])
+    kept = cut.packets[cut.packets.rows != cut.frame_rows[1]]
     with pytest.raises(DecodeError, match="gave no picture for it") as error:
         engine.decode(dataclasses.replace(cut, packets=kept))
     assert error.value.frame_index == 6

@@ -17,7 +17,6 @@ from vidprep.errors import DecodeError, Reason, SourceError, StaleIndexError
 from vidprep.loaders import cut as cut_module
 from vidprep.loaders import read_frames
 from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
-from vidprep.loaders.cut_reading import FIRST_BYTES, Payloads
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.frames import as_video
 from vidprep.loaders.unreferenced import are_unreferenced, is_unreferenced_h264
@@ -302,10 +301,8 @@ def test_containers_that_must_be_demuxed_give_the_same_packets_as_pyav(tmp_path)
 
 def unreferenced(info, packets):
     """Whether each is found to be."""
-    block = memoryview(b"".join(packet.data for packet in packets))
-    size = np.array([len(packet.data) for packet in packets])
-    payloads = Payloads([block], None, np.cumsum(size) - size, size)
-    return are_unreferenced(info, payloads, payloads.heads(), np.ones(len(packets), bool)).tolist()
+    payloads = packets.payloads
+    return are_unreferenced(info, payloads, np.ones(len(packets), bool)).tolist()
 
 
 @pytest.mark.parametrize("name", ["hevc_stss_first_only.mp4", "clip_window.mp4", "open_gop.mp4", "vp9_altref.webm"])
@@ -325,20 +322,6 @@ def test_the_quick_look_at_hevc_agrees_with_all_facts_where_pictures_are_unrefer
     found = unreferenced(video.info, packets)
     assert found == [sample_facts(video.info, packet.data).disposable is True for packet in packets]
     assert 5 < sum(found) < 40
-
-
-@given(st.lists(st.lists(st.binary(max_size=30), max_size=8), max_size=4))
-def test_heads_are_the_first_bytes_of_samples_wherever_they_lie(blocks):
-    sizes = [[len(sample) for sample in samples] for samples in blocks]
-    begin = [offset for lengths in sizes for offset in (np.cumsum(lengths) - lengths).tolist()]
-    number = [number for number, samples in enumerate(blocks) for _ in samples]
-    flat = [sample for samples in blocks for sample in samples]
-    views = [memoryview(b"".join(samples)) for samples in blocks]
-    payloads = Payloads(views, np.array(number, int), np.array(begin, int), np.array([len(s) for s in flat], int))
-    assert payloads.views == flat
-    assert [bytes(head) for head in payloads.heads()] == [
-        sample[:FIRST_BYTES].ljust(FIRST_BYTES, b"\0") for sample in flat
-    ]
 
 
 ENCODERS = {

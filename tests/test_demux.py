@@ -6,19 +6,21 @@ import io
 import json
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isobmff_files import Movie, visual_entry
+from PIL import Image
 
 from vidprep.containers import demux, parse_container
 from vidprep.containers.demux.packets import _bounded
 from vidprep.containers.demux.times import MISSING, fill_missing, regular_times, unwrap_clock
 from vidprep.containers.not_media import not_media
-from vidprep.errors import ContainerError, LimitError, MediaError, Reason
+from vidprep.errors import ContainerError, LimitError, MediaError, NotMediaError, Reason
 
 if TYPE_CHECKING:
     from vidprep.records import ParsedVideo
@@ -344,6 +346,44 @@ def test_the_demuxer_itself_opens_no_single_picture() -> None:
     assert caught.value.reason == Reason.NOT_MEDIA
 
 
+def jpeg_pictures(count: int, side: int = 64, **options: Any) -> list[bytes]:
+    """Noise, so that large ones are larger than what FFmpeg looks at to tell a film from a picture."""
+    noise = np.random.default_rng(0)
+    pictures = []
+    for _ in range(count):
+        written = io.BytesIO()
+        Image.fromarray(noise.integers(0, 256, (side, side, 3), np.uint8)).save(written, "JPEG", **options)
+        pictures.append(written.getvalue())
+    return pictures
+
+
+def _with_exif() -> dict[str, Any]:
+    exif = Image.Exif()
+    exif[0x0112] = 1
+    return {"exif": exif}
+
+
+@pytest.mark.parametrize("side", [64, 1400])
+@pytest.mark.parametrize("options", [{}, _with_exif()], ids=["jfif", "exif"])
+def test_a_row_of_jpeg_pictures_is_a_film_and_one_is_none(side: int, options: dict[str, Any]) -> None:
+    pictures = jpeg_pictures(4, side, **options)
+    data = b"".join(pictures)
+    parsed = parse(data)
+    assert parsed.table.size.tolist() == [len(picture) for picture in pictures]
+    assert (parsed.table.num_frames, parsed.info.codec, parsed.access) == (4, "mjpeg", "ranges")
+    assert [packet.data for packet in demux.iter_packets(reader(data), len(data))] == pictures
+    with pytest.raises(NotMediaError, match="a single picture"):
+        parse(pictures[0])
+
+
+def test_a_jpeg_picture_with_its_preview_behind_it_is_no_film() -> None:
+    picture, preview = jpeg_pictures(2)
+    index = b"\xff\xe2\x00\x08MPF\0\0\0"
+    assert parse(picture + preview).table.num_frames == 2
+    with pytest.raises(NotMediaError, match="a single picture"):
+        parse(picture[:2] + index + picture[2:] + preview)
+
+
 def test_text_headers_of_video_are_no_text() -> None:
     assert not_media(b"YUV4MPEG2 W80 H80 F20:1") is None
     assert not_media(b"RIFF\x00\x00\x00\x00AVI LIST") is None
@@ -404,13 +444,21 @@ def test_dirac_starts_only_where_its_encoder_names_itself(corpus: Path) -> None:
     """FFmpeg decodes by that name: begun at a key frame without it, pictures are other than in sequence."""
     path = corpus / "files" / "debian-thunderbird-gecko__dirac.ogg"
     data = path.read_bytes()
-    assert demux.parse(reader(data), len(data)).table.keyframes.tolist() == [0]
+    assert parse_container(reader(data), len(data)).table.keyframes.tolist() == [0]
     with av.open(str(path)) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
         keys = [row for row, packet in enumerate(packets) if packet.is_keyframe]
     with av.open(str(path)) as container:
         want = [frame.to_ndarray() for frame in container.decode(video=0)]
     assert keys == [0, 58]
+    samples = [bytes(packet) for packet in packets]
+    movie = Movie(
+        sizes=[len(sample) for sample in samples], stss=[row + 1 for row in keys], entries=[visual_entry(b"drac")]
+    )
+    as_mp4 = movie.file()[: movie.first()] + b"".join(samples)
+    assert parse_container(reader(as_mp4), len(as_mp4)).table.key_rows.tolist() == [0]
+    unnamed = as_mp4.replace(b"BBCD\x20", b"BBCD\x30")
+    assert parse_container(reader(unnamed), len(unnamed)).table.key_rows.tolist() == keys
     auxiliary = bytes(packets[0])[31:63]
     assert b"Schroedinger" in auxiliary
     for unit, is_right in ((b"", False), (auxiliary, True)):

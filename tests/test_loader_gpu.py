@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from clip_videos import copied_videos
 
-from vidprep.loaders import ClipLoader
+from vidprep.loaders import ClipLoader, read_frames
 from vidprep.samplers import RandomClip
 from vidprep.samplers.plan import Plan
 
@@ -44,6 +44,28 @@ def test_batches_are_those_of_the_cpu(plan):
             assert got.clip.tolist() == want.clip.tolist()
             assert np.array_equal(got.frame_index, want.frame_index)
             assert np.abs(got.frames.cpu().numpy().astype(int) - want.frames).max() <= 2
+
+
+@pytest.mark.parametrize("size", [None, (36, 64)])
+def test_uint16_batches_are_those_of_the_cpu(tmp_path, size):
+    videos = copied_videos(tmp_path, ("h264_10bit.mp4", "clip_window.mp4"))
+    policy = RandomClip(frames=4, stride=30, pad="constant", fill_value=(255, 0, 1))
+    plan = Plan(videos, policy, seed=7, clips_per_video=3)
+    options = {"batch_size": 1, "dtype": "uint16", "size": size}
+    with ClipLoader(plan, device=DEVICE, **options) as loader, ClipLoader(plan, output="numpy", **options) as other:
+        for got, want in zip(loader, other, strict=True):
+            assert got.frames.is_cuda
+            pixels = got.frames.cpu().numpy()
+            assert pixels.dtype == want.frames.dtype == np.uint16
+            assert np.abs(pixels.astype(int) - want.frames).max() <= 2 * 257
+            assert (pixels[want.is_padding] == np.array([65535, 0, 257])).all() or size
+
+
+def test_uint16_in_another_size_is_read_on_a_gpu(cases):
+    path = cases / "files" / "h264_10bit.mp4"
+    got, want = (read_frames(path, [0, 9], engine=engine, dtype="uint16", size=(36, 64)) for engine in ("nvdec", "cpu"))
+    assert got.dtype == np.uint16
+    assert np.abs(got.astype(int) - want).max() <= 2 * 257
 
 
 def test_batches_keep_their_pixels_while_later_ones_are_made(plan):

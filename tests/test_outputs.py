@@ -28,8 +28,20 @@ def batches_of(plan, output, **options):
         return list(loader)
 
 
+@needs_torch
+def test_torch_has_sixteen_bits(plan):
+    import torch
+
+    with ClipLoader(plan, batch_size=5, size=(32, 40), dtype="uint16") as loader:
+        theirs = [batch.frames for batch in loader]
+    for got, want in zip(theirs, batches_of(plan, "numpy", dtype="uint16"), strict=True):
+        assert got.dtype == torch.uint16
+        assert np.array_equal(got.numpy(), want.frames)
+        assert np.array_equal(got.float().div(65535).numpy(), (want.frames.astype(np.float32) / 65535))
+
+
 @needs_jax
-@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
 def test_jax_sees_what_numpy_sees(plan, dtype):
     import jax
 

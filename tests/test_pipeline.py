@@ -101,3 +101,28 @@ def test_device_names(device, ordinal):
 def test_other_device_names_are_refused(device):
     with pytest.raises(ValueError, match="neither"):
         device_ordinal(device)
+
+
+@pytest.mark.parametrize(("layout", "shape"), [("FCHW", (4, 3, 20, 24)), ("CFHW", (3, 4, 20, 24))])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+def test_a_training_augmentation_is_one_draw_a_clip_in_every_layout_and_dtype(layout, shape, dtype):
+    from nvidia.dali import fn
+
+    mean, std = ([123.7, 116.3, 103.5], [58.4, 57.1, 57.4]) if dtype != "uint8" else ([0, 0, 0], [1, 1, 1])
+
+    def augment(frames):
+        frames = fn.random_resized_crop(frames, size=(20, 24), seed=3)
+        frames = fn.flip(frames, horizontal=fn.random.coin_flip(seed=4))
+        frames = fn.color_twist(frames, brightness=fn.random.uniform(range=(0.8, 1.2), seed=5))
+        return (frames - mean) / std
+
+    frame = clips(1, (1, 40, 48, 3))[0]
+    out = run([np.repeat(frame, 4, axis=0)] * 6, transform=augment, layout=layout, dtype=dtype)
+    assert [clip.shape for clip in out] == [shape] * 6
+    assert out[0].dtype == np.dtype(dtype)
+    frames_first = [clip if layout == "FCHW" else clip.transpose(1, 0, 2, 3) for clip in out]
+    assert all((clip == clip[:1]).all() for clip in frames_first)  # alike over a clip
+    assert len({clip.tobytes() for clip in out}) == 6  # and drawn anew for each
+    if dtype != "uint8":
+        channel = frames_first[0][0, 2].astype(float) * std[2] + mean[2]
+        assert 0 <= channel.min() < channel.max() <= 256

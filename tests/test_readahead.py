@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from vidprep.loaders.readahead import Background, Ordered
+from vidprep.loaders.readahead import Background, Depth, Ordered
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -26,6 +26,31 @@ def test_no_more_than_depth_items_are_begun_and_not_taken():
     for taken in range(1, 20):
         next(results)
         assert len(begun) <= taken + 5
+    results.close()
+
+
+def test_small_results_may_wait_in_greater_number_and_large_ones_never_push_below_the_least():
+    depth = Depth(5, 20, 1000)
+    assert depth() == 5
+    for num_bytes, expected in ((10, 20), (50, 20), (100, 10), (60, 10), (500, 5), (10_000, 5)):
+        depth.see(num_bytes)
+        assert depth() == expected
+
+
+def test_the_depth_is_asked_for_whenever_more_may_begin():
+    begun = []
+    depth = Depth(3, 8, 80)
+    results = Ordered(lambda n: begun.append(n), range(100), threads=4, depth=depth)
+    next(results)
+    assert len(begun) <= 4
+    depth.see(10)
+    for taken in range(2, 12):
+        next(results)
+        assert len(begun) <= taken + 8
+    depth.see(1000)  # fewer from now on: nothing begins until enough were taken
+    before = len(results._begun)
+    next(results)
+    assert len(results._begun) < before
     results.close()
 
 

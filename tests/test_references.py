@@ -16,6 +16,7 @@ from vidprep.errors import DecodeError
 from vidprep.loaders.cut import read_cut
 from vidprep.loaders.frames import as_video, read_frames
 from vidprep.loaders.packet_forms import annexb_units, nal_length_size
+from vidprep.loaders.packets import Packets
 from vidprep.loaders.references import (
     UNKNOWN,
     _frame_num,
@@ -42,6 +43,10 @@ def cut(made):
         return read_cut(video, source, np.arange(40))
 
 
+def without(packets, places):
+    return packets[np.delete(np.arange(len(packets)), places)]
+
+
 def is_reference(cut, packet):
     return sample_facts(cut.info, packet.data).disposable is False
 
@@ -56,7 +61,7 @@ def test_the_packet_after_a_missing_reference_is_named(cut):
     assert 10 < len(references) < 40
     sps, found = _sequence_parameters(cut.info, cut.packets), 0
     for place in references[1:-1]:
-        packets = cut.packets[:place] + cut.packets[place + 1 :]
+        packets = without(cut.packets, place)
         after = cut.packets[place + 1]
         if first_slice(after.data, nal_length_size(cut.info), sps).frame_num == 1:  # may follow anything
             continue
@@ -66,15 +71,15 @@ def test_the_packet_after_a_missing_reference_is_named(cut):
 
 
 def test_unreferenced_pictures_may_be_left_out(cut):
-    packets = tuple(packet for packet in cut.packets if is_reference(cut, packet))
+    packets = Packets.of(packet for packet in cut.packets if is_reference(cut, packet))
     assert first_gaps(cut.info, packets) == []
 
 
 def test_other_codecs_and_streams_that_allow_gaps_are_not_judged(cut):
-    packets = (cut.packets[0], *cut.packets[20:])
+    packets = without(cut.packets, range(1, 20))
     assert first_gaps(cut.info, packets) != []
     assert first_gaps(dataclasses.replace(cut.info, codec="hevc"), packets) == []
-    assert first_gaps(cut.info, ()) == []
+    assert first_gaps(cut.info, Packets.of(())) == []
 
 
 @pytest.mark.parametrize("made", ["mp4"], indirect=True)
@@ -141,11 +146,11 @@ def _slice_of(sample):
 
 def test_each_segment_is_judged_from_its_own_start(cut):
     packets, middle = cut.packets, 20
-    assert first_gaps(cut.info, packets[:10] + packets[middle:]) != []
-    assert first_gaps(cut.info, packets[:10] + packets[middle:], (0, 10)) == []
-    gaps = {place: first_gaps(cut.info, packets[:place] + packets[place + 1 :]) for place in range(1, 39)}
+    assert first_gaps(cut.info, without(packets, range(10, middle))) != []
+    assert first_gaps(cut.info, without(packets, range(10, middle)), (0, 10)) == []
+    gaps = {place: first_gaps(cut.info, without(packets, place)) for place in range(1, 39)}
     early = next(place for place in range(2, 10) if gaps[place])
     late = next(place for place in range(middle + 2, 38) if gaps[place])
-    holed = tuple(packet for place, packet in enumerate(packets) if place not in (early, late))
+    holed = without(packets, (early, late))
     assert first_gaps(cut.info, holed) == gaps[early]
     assert first_gaps(cut.info, holed, (0, middle - 1)) == gaps[early] + gaps[late]

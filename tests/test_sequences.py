@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from vidprep.containers.bits import OutOfBitsError
 from vidprep.containers.vpx_headers import parse_vp9
 from vidprep.loaders.cut import open_indexed, read_cut
-from vidprep.loaders.engines.sequences import Sequence, _takes_its_size, sequences
+from vidprep.loaders.elementary import elementary_packets, elementary_pieces
+from vidprep.loaders.engines.sequences import Sequence, _take_their_size, sequences, sequences_of_cut
 from vidprep.loaders.frames import as_video
-from vidprep.loaders.packet_forms import elementary_packets
+from vidprep.loaders.packets import Payloads
 
 START = b"\x00\x00\x00\x01"
 
@@ -21,7 +22,9 @@ def found(path):
     video = as_video(str(path))
     with open_indexed(video) as source:
         cut = read_cut(video, source, np.arange(video.table.num_frames))
-    return video.info, sequences(video.info.codec, [data for _, data in elementary_packets(cut)])
+    kinds = sequences(video.info.codec, [data for _, data in elementary_packets(cut)])
+    assert sequences_of_cut(cut, elementary_pieces(cut) if video.info.codec in ("h264", "hevc") else None) == kinds
+    return video.info, kinds
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_samples_without_headers_say_nothing():
 @given(st.integers(0, 255), st.binary(min_size=3, max_size=12))
 def test_a_vp9_frame_said_to_take_its_size_states_none(first, rest):
     sample = bytes([first]) + rest
-    if not _takes_its_size(sample, 0, len(sample)):
+    if not _take_their_size("vp9", Payloads.of([sample]))[0]:
         return
     try:
         header = parse_vp9(bytes([first]) + rest)
@@ -70,7 +73,7 @@ def test_most_vp9_frames_take_their_size_from_the_one_before(cases):
     video = as_video(str(cases / "files" / "vp9_altref.webm"))
     with open_indexed(video) as source:
         packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
-    assert sum(_takes_its_size(packet.data, 0, len(packet.data)) for packet in packets) > len(packets) / 2
+    assert _take_their_size("vp9", packets.payloads).sum() > len(packets) / 2
 
 
 @pytest.mark.parametrize("first", [0x67, 0x27, 0x47, 0x07])

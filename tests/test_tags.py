@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidprep.loaders.engines.tags import MAX_NUMBER, SEI_HEADER, number_of, place_of_tag, tag
+from vidprep.loaders.cut import Cut
+from vidprep.loaders.elementary import elementary_pieces
+from vidprep.loaders.engines.tags import MAX_NUMBER, SEI_HEADER, number_of, tag, tagged
+from vidprep.loaders.packets import Packet, Packets
+from vidprep.records import StreamInfo
 
 
-def tagged(codec, sample, number):
-    place = place_of_tag(codec, sample, 0, len(sample))
-    return sample[:place] + tag(codec, number) + sample[place:]
+def tagged_sample(codec, sample, number):
+    """One of many, which has the same place in all of them."""
+    info = StreamInfo(container="", codec=codec)
+    packets = Packets.of(Packet(row, sample, key=True) for row in range(number + 2))
+    cut = Cut(uri="", info=info, frames=[], frame_rows=[], packets=packets, num_reads=0, num_bytes_read=0,
+              num_bytes_candidates=0)  # fmt: skip
+    return tagged(codec, elementary_pieces(cut), number, number + 1, [number])
 
 
 START = b"\0\0\0\1"
@@ -54,8 +62,8 @@ def test_none_or_two_numbers_are_no_number():
 @pytest.mark.parametrize("start", [b"\0\0\1", START])
 def test_the_number_follows_an_access_unit_delimiter_and_precedes_all_else(codec, delimiter, slice_unit, start):
     sei = tag(codec, 7)
-    assert tagged(codec, start + slice_unit, 7) == sei + start + slice_unit
-    whole = tagged(codec, start + delimiter + START + slice_unit, 7)
+    assert tagged_sample(codec, start + slice_unit, 7) == sei + start + slice_unit
+    whole = tagged_sample(codec, start + delimiter + START + slice_unit, 7)
     assert whole.startswith(start + delimiter)
     assert whole.count(sei) == 1
     assert whole.index(sei) < whole.index(slice_unit)
@@ -98,6 +106,6 @@ def decoded(codec, samples):
 )
 def test_tagged_samples_decode_to_the_same_pictures(codec, encoder, options):
     samples = samples_of(encoder, options)
-    marked = [tagged(codec, sample, number) for number, sample in enumerate(samples)]
+    marked = [tagged_sample(codec, sample, number) for number, sample in enumerate(samples)]
     assert len(samples) == 24
     assert decoded(codec, marked) == decoded(codec, samples)

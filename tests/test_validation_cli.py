@@ -20,6 +20,7 @@ from vidprep.errors import LimitError, Reason
 from vidprep.indexes.pool import Pool
 from vidprep.indexes.worker import Options as Limits
 from vidprep.validation.examine import Options
+from vidprep.validation.report import as_json
 from vidprep.validation.rules import Rules
 from vidprep.validation.tasks import Task
 
@@ -85,6 +86,11 @@ def test_reports_hold_every_finding_and_hostile_names_as_text(videos: Path, tmp_
     assert "caf\\xe9.mp4" in page.text
 
 
+def test_json_names_a_video_byte_for_byte() -> None:
+    told = as_json({"video": "caf\\xe9.mp4", "video_bytes": NOT_UTF8})
+    assert os.fsencode(told["video"]) == bytes.fromhex(told["video_bytes"]) == NOT_UTF8
+
+
 def test_exit_codes_are_those_of_the_findings(videos: Path, tmp_path: Path) -> None:
     good = tmp_path / "good.mp4"
     shutil.copyfile(videos / "healthy.mp4", good)
@@ -133,6 +139,22 @@ def test_a_killed_run_leaves_its_state_and_the_next_one_goes_on(videos: Path, tm
     assert done.returncode == 0, done.stderr
     assert page.exists()
     assert not aside.exists()
+
+
+def test_ctrl_c_says_how_to_go_on(videos: Path, tmp_path: Path) -> None:
+    listing = tmp_path / "listing"
+    os.mkfifo(listing)  # a listing that never ends: the run is in its first minute whenever the signal comes
+    command = [sys.executable, "-m", "vidprep", "validate", f"@{listing}", "--html", str(tmp_path / "report.html")]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    with listing.open("w"):
+        while not (tmp_path / "report.html.vidprep").exists() and run.poll() is None:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    assert "report.html.vidprep" in said
+    assert "goes on from there" in said
 
 
 def _task(index: Path, limits: Limits, known: dict | None = None) -> Task:

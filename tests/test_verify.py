@@ -58,6 +58,7 @@ def _parsed(codec: str, pts: list[int], keys: set[int], **more: object) -> Parse
         (_parsed("h264", list(range(200)), {0}), ()),
         (_parsed("vp8", [0, 40, 80, 81, 120], {0}), ("uneven_times",)),
         (_parsed("vp9", [0, 40, 80, 120], {0}), ()),
+        (_parsed("dirac", [0, 1, 2], {0, 2}), ("encoder_unnamed",)),
         (_parsed("mjpeg", [0, 1, 2], {0, 1, 2}), ()),
         (_parsed("prores", [0, 1, 2], set()), ()),
         (_parsed("cinepak", [0, 1, 2], {0, 1, 2}), ()),

@@ -13,6 +13,7 @@
         LimitError (RuntimeError)      timeout, out_of_memory, worker_died
         StaleIndexError (RuntimeError) stale
       IndexFormatError (ValueError)  schema version or columns of an index
+      ArgumentError (ValueError, TypeError)  an argument is not what it may be; names it, its value, what is expected
       SamplingError (ValueError)     a policy cannot serve this video, or its arguments make no sense
       DecodeError (RuntimeError)     a frame that was asked for cannot be returned; names video, frame, cause
       TooManyFailuresError (RuntimeError)  more clips failed than a loader's `max_failures` allows
@@ -135,6 +136,10 @@ class StaleIndexError(MediaError, RuntimeError):
 
 class IndexFormatError(VidprepError, ValueError):
     """An index has a schema that this version does not read, or lacks columns."""
+
+
+class ArgumentError(VidprepError, ValueError, TypeError):
+    """An argument is not what it may be; the message names it, its value, and what is expected."""
 
 
 class SamplingError(VidprepError, ValueError):

@@ -156,7 +156,11 @@ class SampleTable:
     @cached_property
     def keyframes(self) -> IntArray:
         """int64[k]: indices of frames at which decoding can start, ascending."""
-        return (self.flags[self.frame_rows] & _KEY).nonzero()[0]
+        keys, rows = self.key_rows, self.frame_rows
+        # Nearly always all that comes before a key row is shown before it: the key's frame has its row's number.
+        if len(rows) == len(self.flags) and rows[keys].tobytes() == keys.tobytes():
+            return keys
+        return (self.flags[rows] & _KEY).nonzero()[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from vidprep.cli.outputs import OutputFile
-from vidprep.errors import DecodeError, MediaError, Reason, VidprepError
+from vidprep.cli.outputs import OutputFile, OutputOption
+from vidprep.errors import ArgumentError, DecodeError, MediaError, Reason, VidprepError
 from vidprep.pages.text import shown
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def parse_frames(text: str) -> slice | list[int]:
     return slice(*parts)
 
 
-@click.command(epilog="Example: vidprep decode clip.mp4 --frames 0,7,33 -o frames.npy")
+@click.command()
 @click.argument("file", type=click.Path())
 @click.option(
     "--frames", required=True, callback=_frames_option, help="all, a list 0,7,33 (negative = from the end), or A:B:S."
@@ -87,7 +87,7 @@ def parse_frames(text: str) -> slice | list[int]:
     type=click.Choice(["bt601", "bt709", "bt2020"]),
     help="Matrix of pictures that are not tagged.  [default: bt601]",
 )
-@click.option("-o", "--output", type=OutputFile(), required=True, help="The .npy to write.")
+@click.option("-o", "--output", cls=OutputOption, type=OutputFile(), required=True, help="The .npy to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done, or why not, as JSON.")
 def command(
     file: str,
@@ -100,10 +100,16 @@ def command(
     output: str,
     as_json: bool,
 ) -> None:
-    """Decode exactly the named frames of FILE to an array: (F, H, W, 3) RGB.
+    r"""Decode exactly the named frames of FILE to an array: (F, H, W, 3) RGB.
 
     A frame that is written is that frame; if one cannot be had, nothing is written, the reason is printed, and the
     exit code is 1 (2 if there is no such file).
+
+    \b
+    Examples:
+      vidprep decode clip.mp4 --frames 0,7,33 -o frames.npy
+      vidprep decode clip.mp4 --frames all --size 224x398 -o frames.npy
+      vidprep decode hdr.mkv --frames 0:64:8 --dtype uint16 -o frames.npy
     """
     began = time.perf_counter()
     try:
@@ -117,12 +123,12 @@ def command(
             dtype=dtype,
             colour_default=colour_default,
         )
+    except ArgumentError as error:
+        raise click.UsageError(str(error)) from error
     except VidprepError as error:
         said = json.dumps({"path": file, "error": describe(error)}) if as_json else shown(str(error))
         click.echo(said, err=not as_json)
         sys.exit(2 if getattr(error, "reason", None) == Reason.NOT_FOUND else 1)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.FileError(output, hint=error.strerror or str(error)) from error
     seconds = time.perf_counter() - began

@@ -35,6 +35,7 @@ _DOUBTS = {
     "duplicate_times": "neighbouring samples have one time, so that some may hold no picture or half of one",
     "demuxer_keys": "FFmpeg flags gradual recovery points as key frames too",
     "uneven_times": "a gap far below the others hints at hidden frames",
+    "encoder_unnamed": "decoding can start only where the encoder names itself, which its key samples need not do",
 }
 _NVDEC = {
     "no": "no NVDEC generation decodes this stream: it goes to the CPU",

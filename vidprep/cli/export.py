@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vidprep.cli.indexes import check_index
-from vidprep.cli.outputs import OutputFile
+from vidprep.cli.outputs import OutputFile, OutputOption
 from vidprep.errors import SamplingError, VidprepError
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 @click.option(
     "--epoch", type=click.IntRange(min=0), default=0, show_default=True, help="Which draw of a random policy."
 )
-@click.option("-o", "--output", required=True, type=OutputFile(), metavar="OUT")
+@click.option(
+    "-o", "--output", cls=OutputOption, required=True, type=OutputFile(), metavar="OUT", help="The file to write."
+)
 def command(
     index_path: str, form: str, policy_text: str | None, pad: str | None, seed: int, epoch: int, output: str
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vidprep.cli.outputs import INTERRUPTED, OutputOption
 from vidprep.cli.progress import Progress
 from vidprep.cli.seconds import SecondsRange
 from vidprep.errors import VidprepError
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SRC...", type=click.Path())
-@click.option("-o", "--out", required=True, metavar="INDEX", help="Folder of Parquet parts to write or go on with.")
+@click.option(
+    "-o", "--output", cls=OutputOption, required=True, metavar="INDEX",
+    help="Folder of Parquet parts to write or go on with.",
+)  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes; default: one per CPU.")
 @click.option("--update", is_flag=True, help="Re-index what changed, add what is new, mark what vanished.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N shares of the videos, 0 <= I < N.")
@@ -54,7 +58,7 @@ if TYPE_CHECKING:
 )
 def command(
     sources: tuple[str, ...],
-    out: str,
+    output: str,
     workers: int | None,
     update: bool,
     shard: str | None,
@@ -84,6 +88,7 @@ def command(
     \b
     A video that cannot be read is a row with an error, not an end: exit 0. Exit 1: --strict and
     there are such rows, or the index cannot be written. Exit 2: wrong usage, or no such SRC.
+    Exit 130: Ctrl-C; it says how many rows are safe.
 
     \b
     Examples:
@@ -99,15 +104,30 @@ def command(
     try:
         with Progress("index", "videos") as progress:
             summary = build_index(
-                sources, out, workers=workers, engine=engine, update=update, shard=_shard(shard), pattern=pattern, column=column,
+                sources, output, workers=workers, engine=engine, update=update, shard=_shard(shard), pattern=pattern, column=column,
                 checksums=checksums, verify_keys=verify_keys, timeout_seconds=timeout_seconds,
                 memory_bytes=memory_mib << 20, progress=lambda so_far: progress.show(so_far.ok + so_far.failed),
             )  # fmt: skip
     except (VidprepError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo(_stopped(output), err=True)
+        sys.exit(INTERRUPTED)
     _report(summary, sources, as_json)
     if strict and (summary.failed or summary.failed_before):
         sys.exit(1)
+
+
+def _stopped(output: str) -> str:
+    """What Ctrl-C leaves, and how to go on."""
+    from vidprep.indexes.build import rows_in_place
+    from vidprep.pages.text import shown
+
+    try:
+        rows = rows_in_place(output)
+    except (VidprepError, OSError):
+        rows = 0
+    return f"Stopped: {rows} rows are safe in {shown(output)}. The same command goes on from there."
 
 
 def check_sources(sources: tuple[str, ...], column: str | None = None) -> None:

@@ -13,7 +13,7 @@ from vidprep.cli.indexes import holds_index
 from vidprep.cli.outputs import OutputFile
 from vidprep.cli.pictures import lines, pictures_of
 from vidprep.errors import VidprepError
-from vidprep.indexes.rows import info_of, uri_of
+from vidprep.indexes.rows import info_of, path_of, uri_of
 from vidprep.pages.text import shown
 from vidprep.records import Identity, ParsedVideo, Video
 
@@ -135,10 +135,10 @@ def _from_index(path: str, video: int | None) -> tuple[Row, SampleTable | None]:
 
 
 def describe(row: Row, table: SampleTable | None) -> dict[str, Any]:
-    """A row as the JSON object that `inspect` prints; with a table, its frames too."""
+    """A row as the JSON object that `inspect` prints; with a table, its frames too. Names are byte for byte."""
     from vidprep.indexes.schema import VIDEO_NAMES
 
-    facts: dict[str, Any] = {"path": row["path"], "status": row["status"]}
+    facts: dict[str, Any] = {"path": path_of(row), "uri": uri_of(row), "status": row["status"]}
     failed = row["status"] != "ok"
     facts["error"] = {name: row.get(f"error_{name}") for name in _ERROR} if failed else None
     facts["warnings"] = row.get("warnings") or []

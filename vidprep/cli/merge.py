@@ -5,15 +5,17 @@ from __future__ import annotations
 import click
 
 from vidprep.cli.indexes import check_index
+from vidprep.cli.outputs import OutputOption
 from vidprep.errors import VidprepError
 
 
 @click.command()
 @click.argument("indexes", nargs=-1, required=True, metavar="INDEX...", type=click.Path())
 @click.option(
-    "-o", "--out", required=True, metavar="NEW", help="Folder (or s3://...) of the new index; must hold none yet."
-)
-def command(indexes: tuple[str, ...], out: str) -> None:
+    "-o", "--output", cls=OutputOption, required=True, metavar="NEW",
+    help="Folder (or s3://...) of the new index; must hold none yet.",
+)  # fmt: skip
+def command(indexes: tuple[str, ...], output: str) -> None:
     r"""Gather several indexes into a new one; a video that several hold is taken from the first.
 
     \b
@@ -26,7 +28,7 @@ def command(indexes: tuple[str, ...], out: str) -> None:
     for path in indexes:
         check_index(path)
     try:
-        total = merge_indexes(indexes, out)
+        total = merge_indexes(indexes, output)
     except (VidprepError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{total} videos in {out}")
+    click.echo(f"{total} videos in {output}")

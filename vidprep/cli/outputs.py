@@ -1,4 +1,4 @@
-"""Options that name a file to be written."""
+"""Options that name what is to be written, and the exit code of a command that was stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 
 import click
 
-__all__ = ["OutputFile"]
+__all__ = ["INTERRUPTED", "OutputFile", "OutputOption"]
+
+#: What a shell takes for the exit code of a command that SIGINT ended.
+INTERRUPTED = 130
+
+#: What some commands once called it.
+OLD_NAME = "--out"
 
 
 class OutputFile(click.Path):
@@ -28,3 +34,12 @@ class OutputFile(click.Path):
         if not stat.S_ISREG(mode):
             self.fail(f"{path!r} is not a regular file", param, ctx)
         return path
+
+
+class OutputOption(click.Option):
+    """`-o`, `--output`; the older `--out` is taken too, and not shown."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Register the names, the old one last."""
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[OLD_NAME], dest=self.name, action="store", nargs=1)

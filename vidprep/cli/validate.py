@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vidprep.cli.indexes import holds_index
-from vidprep.cli.outputs import OutputFile
+from vidprep.cli.outputs import INTERRUPTED, OutputFile
 from vidprep.cli.progress import Progress
 from vidprep.cli.seconds import SecondsRange
 from vidprep.errors import SamplingError, VidprepError
@@ -112,6 +112,9 @@ def command(
         raise click.UsageError(str(error)) from error
     except (VidprepError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo(_stopped(outputs), err=True)
+        sys.exit(INTERRUPTED)
     if threshold is not None and any(findings[name] for name in at_least(threshold)):
         sys.exit(1)
 
@@ -125,6 +128,17 @@ def _rules(path: str | None) -> Rules:
         raise click.BadParameter(f"{path}: {error}", param_hint="--rules") from error
 
 
+def _state(outputs: list[Path]) -> Path:
+    return outputs[0].with_name(outputs[0].name + ".vidprep")
+
+
+def _stopped(outputs: list[Path]) -> str:
+    """What Ctrl-C leaves, and how to go on."""
+    if not outputs:
+        return "Stopped. With --html or --parquet, what was decoded would be kept, and the same command would go on."
+    return f"Stopped: what was decoded is kept in {_shown(str(_state(outputs)))}. The same command goes on from there."
+
+
 @contextmanager
 def _aside(outputs: list[Path]) -> Iterator[Path]:
     """Where a run keeps its state: beside the first output, kept if it ends early; else a temporary folder."""
@@ -132,7 +146,7 @@ def _aside(outputs: list[Path]) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="vidprep-") as folder:
             yield Path(folder)
         return
-    state = outputs[0].with_name(outputs[0].name + ".vidprep")
+    state = _state(outputs)
     state.mkdir(parents=True, exist_ok=True)
     yield state
     shutil.rmtree(state, ignore_errors=True)

@@ -34,6 +34,7 @@ READERS: dict[str, Callable[..., SampleFacts]] = {
     "mpeg2video": frame_pictures.mpeg12_facts,
     "h263": frame_pictures.h263_facts,
     "theora": frame_pictures.theora_facts,
+    "dirac": frame_pictures.dirac_facts,
 }
 
 NAL_CODECS = frozenset(("h264", "hevc", "vvc"))
@@ -42,7 +43,7 @@ NAL_CODECS = frozenset(("h264", "hevc", "vvc"))
 #: (about 700 bytes) stand before the first one.
 HEAD_BYTES: dict[str, int] = {
     "h264": 1024, "hevc": 1024, "vvc": 1024, "vp8": 80, "vp9": 64, "av1": 256, "mpeg4": 256, "mpeg1video": 512,
-    "mpeg2video": 512, "h263": 16, "theora": 16,
+    "mpeg2video": 512, "h263": 16, "theora": 16, "dirac": 256,
 }  # fmt: skip
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vidprep.containers import frame_config, nal_config
 from vidprep.containers.nvdec_support import nvdec_class
+from vidprep.containers.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def codec_facts(codec: str, codec_config: bytes, first_sample: bytes = b"") -> C
     return facts
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _facts_of_config(codec: str, codec_config: bytes) -> CodecFacts:
     return _read(codec, codec_config, b"")
 

@@ -1,8 +1,6 @@
-"""Picture facts of codecs whose samples start with a frame header: VP8, VP9, AV1, MPEG-1/2/4, H.263, Theora."""
+"""Picture facts of codecs whose samples start with a frame header: VP8, VP9, AV1, MPEG-1/2/4, H.263, Theora, Dirac."""
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 from vidprep.containers.av1_headers import (
     KEY_FRAME,
@@ -18,6 +16,7 @@ from vidprep.containers.av1_headers import (
 )
 from vidprep.containers.bits import BitReader, OutOfBitsError
 from vidprep.containers.mpeg_headers import mpeg4_layer_in, mpeg_sequence_in, start_codes
+from vidprep.containers.remembered import remembered
 from vidprep.containers.samplefacts import NO_PICTURE, UNKNOWN, SampleFacts
 from vidprep.containers.vpx_headers import Vp9Header, parse_vp8, parse_vp9, vp9_frames
 
@@ -72,7 +71,7 @@ def _vp9_picture_type(header: Vp9Header) -> str | None:
     return "I" if header.key or header.intra_only else "P"
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _av1_sequence(config: bytes) -> Av1Sequence | None:
     """The sequence header of an av1C or of bare OBUs."""
     return av1_sequence_in(config[4:] if config[:1] == b"\x81" else config)
@@ -114,7 +113,7 @@ def _av1_result(frames: list[Av1Frame], *, carries_sequence: bool, complete: boo
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _mpeg4_time_bits(config: bytes) -> int | None:
     layer = mpeg4_layer_in(config)
     return None if layer is None else layer.time_increment_bits
@@ -159,7 +158,7 @@ def _vop_coded(header: bytes, time_bits: int | None) -> bool:
         return True
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _has_mpeg_sequence(config: bytes) -> bool:
     return mpeg_sequence_in(config) is not None
 
@@ -212,6 +211,20 @@ def h263_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
     except OutOfBitsError:
         return UNKNOWN
     return SampleFacts(key=kind == "I", shown=True, has_picture=True, picture_type=kind)
+
+
+def dirac_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
+    """Whether the encoder names itself, in an auxiliary unit ("Dirac Specification" 9.6.1: parse info prefix and code).
+
+    Versions of the encoder Schroedinger have quantiser steps of their own. It names itself in the first sample alone,
+    and FFmpeg's decoder goes by that name: begun at a later key sample, it gives other pictures. Where no sample has
+    such a unit, nothing is said of any, and the container's keys stand.
+    """
+    del config, complete
+    return SampleFacts(key=True) if _DIRAC_AUXILIARY in payload else UNKNOWN
+
+
+_DIRAC_AUXILIARY = b"BBCD\x20"
 
 
 def theora_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:

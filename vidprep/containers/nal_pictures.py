@@ -27,6 +27,7 @@ from vidprep.containers.parameter_sets import (
     parse_hevc_pps,
     parse_hevc_sps,
 )
+from vidprep.containers.remembered import remembered
 from vidprep.containers.samplefacts import NO_PICTURE, UNKNOWN, SampleFacts
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class H264Sets:
         return H264Sets(dict(self.sps), dict(self.pps))
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def h264_sets(config: bytes) -> H264Sets:
     """Parameter sets of an avcC or Annex B configuration; not to be changed."""
     sets = H264Sets()
@@ -240,7 +241,7 @@ class HevcSets:
         return HevcSets(dict(self.max_sub_layers), dict(self.pps))
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def hevc_sets(config: bytes) -> HevcSets:
     """Parameter sets of an hvcC or Annex B configuration; not to be changed."""
     sets = HevcSets()

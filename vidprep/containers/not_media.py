@@ -15,8 +15,6 @@ _STARTS = {
     b"PK\x03\x04": "a ZIP archive",
     b"\x1f\x8b": "gzip-compressed data",
     _PNG: "a single picture (PNG)",
-    b"\xff\xd8\xff\xe0": "a single picture (JPEG)",
-    b"\xff\xd8\xff\xe1": "a single picture (JPEG)",
 }
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 #: Text containers of video: their header is text, what follows is not.

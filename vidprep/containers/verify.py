@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vidprep.containers.bitstream import INTRA_ONLY, head_bytes, is_understood, pair_fields, sample_facts
+from vidprep.containers.bitstream import (
+    INTRA_ONLY,
+    NAL_CODECS,
+    READERS,
+    head_bytes,
+    is_understood,
+    pair_fields,
+    sample_facts,
+)
 from vidprep.containers.samplefacts import SampleFacts
 from vidprep.errors import Reason
 from vidprep.records import Finding, SampleFlag
@@ -19,6 +27,8 @@ if TYPE_CHECKING:
     from vidprep.records import ParsedVideo, ReadAt, SampleTable, StreamInfo
     from vidprep.timebase import IntArray
 
+#: Codecs with samples that refer to others, and that are understood here.
+_PREDICTING = NAL_CODECS | READERS.keys()
 #: One sync sample is the rule in a short clip; in an HEVC or VVC track of this length CRA pictures may be unlisted.
 SINGLE_SYNC_SECONDS = 10
 
@@ -46,23 +56,26 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     - duplicate_times: neighbours with one time, of a codec whose samples may hold no picture or one field
     - demuxer_keys: FFmpeg's key flags, which gradual recovery points have too
     - uneven_times: a gap far below the others, of a codec whose hidden frames may be samples (VP8, VP9)
+    - encoder_unnamed: Dirac, of which a decoder must know the encoder from the first sample on
     """
     codec, pts = parsed.info.codec, parsed.table.pts
-    if parsed.keys_verified or not len(pts) or codec in INTRA_ONLY or not is_understood(codec):
+    if codec not in _PREDICTING or parsed.keys_verified or not len(pts):
         return ()
-    doubts = _sync_doubts(parsed)
+    doubts = _sync_doubts(parsed, codec)
     if parsed.method == "demux":
         doubts.append("demuxer_keys")
-    if codec in ("h264", "hevc", "vvc"):
-        all_differ = len(pts) == len(parsed.table.frame_rows) and parsed.timing.num_duplicates == 0
+    if codec in NAL_CODECS:
+        all_differ = parsed.timing.num_duplicates == 0 and len(pts) == len(parsed.table.frame_rows)
         if not all_differ and bool((pts[1:] == pts[:-1]).any()):
             doubts.append("duplicate_times")
     elif codec in ("vp8", "vp9") and _has_uneven_times(pts):
         doubts.append("uneven_times")
+    elif codec == "dirac" and parsed.method != "demux":
+        doubts.append("encoder_unnamed")
     return tuple(doubts)
 
 
-def _sync_doubts(parsed: ParsedVideo) -> list[str]:
+def _sync_doubts(parsed: ParsedVideo, codec: str) -> list[str]:
     keys, rows = parsed.table.key_rows, len(parsed.table.pts)
     count = len(keys)
     if count == 0:
@@ -71,7 +84,7 @@ def _sync_doubts(parsed: ParsedVideo) -> list[str]:
         return ["first_not_sync"]
     if count == rows > 1:
         return ["all_sync"]
-    if count == 1 and parsed.info.codec in ("hevc", "vvc"):
+    if count == 1 and codec in ("hevc", "vvc"):
         pts = parsed.table.pts
         if float((pts.max() - pts.min()) * parsed.info.time_base) > SINGLE_SYNC_SECONDS:
             return ["single_sync"]

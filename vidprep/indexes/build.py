@@ -13,9 +13,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vidprep.errors import Reason
+from vidprep.errors import ArgumentError, Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
 from vidprep.indexes.state import (
@@ -24,6 +24,7 @@ from vidprep.indexes.state import (
     cut_into,
     hashes_here,
     locked,
+    num_rows,
     part_paths,
     read_names,
     replacing,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 #: A year: more than any file needs, and within what a timer of the system takes.
 MAX_TIMEOUT_SECONDS = 366 * 86400
+#: Processes, each of which takes some 100 MB.
+MAX_WORKERS = 1 << 12
 #: Units grow with a listing, so that few files spread over all workers and many make few parts: 8 of each size.
 UNIT_SIZES = (128, 256, 512, 1024, 2048, 4096)
 _UNITS_PER_SIZE = 8
@@ -85,10 +88,10 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """From "I/N", 0 ≤ I < N. Raises ValueError."""
+        """From "I/N", 0 ≤ I < N. Raises ArgumentError."""
         number, slash, count = text.partition("/")
         if not (slash and number.isdigit() and count.isdigit() and int(number) < int(count)):
-            raise ValueError(f"shard is I/N with 0 <= I < N, not {text!r}")
+            raise ArgumentError(f"shard={text!r}: expected I/N with 0 <= I < N")
         return cls(int(number), int(count))
 
     @property
@@ -141,14 +144,14 @@ def build_index(
         SourceError: a source that was named does not exist.
         IndexFormatError: `out` holds something else, or an index of a newer version.
         OSError: the index cannot be written (disk full, read-only, another run is writing it).
-        ValueError: an option that is out of its range.
+        ArgumentError: an option that is out of its range.
     """
     _check_limits(workers, engine, timeout_seconds, memory_bytes)
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     remote = os.fspath(out) if is_remote(os.fspath(out)) else None
-    index = mirror_folder(remote) if remote else Path(os.path.realpath(out))  # one lock, whatever link leads there
+    index = _folder(out)
     check_folder(index)
-    mine = Shard.parse(shard) if isinstance(shard, str) else Shard(*shard) if shard else Shard()
+    mine = Shard() if shard is None else Shard.parse(shard if isinstance(shard, str) else "/".join(map(str, shard)))
     patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern or ())
     options = Options(
         verify_keys=verify_keys, checksums=checksums, timeout_seconds=timeout_seconds, memory_bytes=memory_bytes
@@ -174,16 +177,33 @@ def build_index(
     return run.summary
 
 
+def rows_in_place(out: str | os.PathLike[str]) -> int:
+    """Rows that a run which was ended has left in `out`, for good. Raises IndexFormatError, OSError."""
+    return num_rows(_folder(out))
+
+
+def _folder(out: str | os.PathLike[str]) -> Path:
+    """Where on this machine the parts are written."""
+    where = os.fspath(out)
+    return mirror_folder(where) if is_remote(where) else Path(os.path.realpath(where))  # one lock, whatever link
+
+
 def _check_limits(workers: int | None, engine: str, timeout_seconds: float, memory_bytes: int) -> None:
     """Refuse, before any work, what would end each worker."""
-    if workers is not None and workers < 0:
-        raise ValueError(f"workers={workers}: expected 0 or more")
+    if workers is not None and not (_is_number(workers, int) and 0 <= workers <= MAX_WORKERS):
+        raise ArgumentError(f"workers={workers!r}: expected an integer from 0 to {MAX_WORKERS}")
     if engine not in ("local", "ray"):
-        raise ValueError(f"engine={engine!r} is none of local, ray")
-    if not 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS:
-        raise ValueError(f"timeout_seconds={timeout_seconds}: expected more than 0 and at most {MAX_TIMEOUT_SECONDS}")
-    if memory_bytes <= 0:
-        raise ValueError(f"memory_bytes={memory_bytes}: expected more than 0")
+        raise ArgumentError(f"engine={engine!r} is none of local, ray")
+    if not (_is_number(timeout_seconds, int | float) and 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS):
+        raise ArgumentError(
+            f"timeout_seconds={timeout_seconds!r}: expected more than 0 and at most {MAX_TIMEOUT_SECONDS}"
+        )
+    if not (_is_number(memory_bytes, int) and memory_bytes > 0):
+        raise ArgumentError(f"memory_bytes={memory_bytes!r}: expected an integer above 0")
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 class Run:

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset
 
-from vidprep.errors import IndexFormatError
+from vidprep.errors import ArgumentError, IndexFormatError
 from vidprep.indexes.cache import FRAMES_AT, ensure_cache, map_column
 from vidprep.indexes.failed import read_failed
 from vidprep.indexes.frames import unpack
 from vidprep.indexes.mirror import local_folder
-from vidprep.indexes.rows import INFO_NAMES, Row, info_of, uri_of
-from vidprep.indexes.schema import VIDEO_NAMES
+from vidprep.indexes.rows import INFO_NAMES, Row, info_of, text_of, uri_of
+from vidprep.indexes.schema import VIDEO_COLUMNS, VIDEO_NAMES
 from vidprep.indexes.state import part_paths
 from vidprep.records import Identity, Timeline
 from vidprep.sources.open import is_remote
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from vidprep.records import SampleTable, StreamInfo
 
     Rows = npt.NDArray[np.int64]
+
+_TYPES = {column.name: column.type for column in VIDEO_COLUMNS}
 
 #: Short names that `where(min_..., max_...)` knows besides the columns' own.
 _SHORT = {"frames": "num_frames", "duration": "duration_seconds", "seconds": "duration_seconds", "fps": "avg_fps"}
@@ -278,7 +280,7 @@ class Index:
                 `max_x=value` (inclusive) for a column x, or for frames, duration, fps.
 
         Raises:
-            ValueError: no such column.
+            ArgumentError: no such column, or a value that does not compare with it.
         """
         terms: list[Any] = [] if expression is None else [expression]
         terms += [_condition(name, value) for name, value in conditions.items()]
@@ -312,7 +314,7 @@ class Index:
         return values
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Columns with one value per video as an Arrow table. Raises ValueError: no such column."""
+        """Columns with one value per video as an Arrow table. Raises ArgumentError: no such column."""
         names = list(VIDEO_NAMES if columns is None else columns)
         for name in names:
             _check_name(name)
@@ -340,6 +342,9 @@ class Condition(NamedTuple):
         if pa.types.is_dictionary(array.type):
             codes = pc.index_in(pa.array(values, array.type.value_type), array.dictionary)
             return null | _mask(pc.is_in(array.indices, codes.drop_null()))
+        if pa.types.is_integer(array.type):
+            top = 1 << (array.type.bit_width - 1)
+            values = [value for value in values if -top <= value < top]  # no other can be in it
         return null | _mask(pc.is_in(array, pa.array(values, array.type)))
 
 
@@ -352,10 +357,43 @@ def _condition(name: str, value: Any) -> Condition:
     for compare in ("min", "max"):
         if name.startswith(f"{compare}_"):
             bare = name.removeprefix(f"{compare}_")
-            return Condition(_check_name(_SHORT.get(bare, bare)), compare, value)
+            column = _SHORT.get(bare, bare)
+            return Condition(column, compare, _comparable(name, value, _kind(column), exactly=False))
     many = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     null = [None] if None in many else []
-    return Condition(_check_name(name), "in", (*null, *sorted(one for one in many if one is not None)))
+    kind = _kind(name)
+    known = [_comparable(name, one, kind, exactly=True) for one in many if one is not None]
+    return Condition(name, "in", (*null, *sorted(known)))
+
+
+def _kind(column: str) -> pa.DataType:
+    """Type of a column that can be compared."""
+    kind = _TYPES[_check_name(column)]
+    if pa.types.is_nested(kind):
+        raise ArgumentError(f"where: column {column!r} holds lists, which are not compared; give an expression")
+    return kind
+
+
+def _comparable(name: str, value: Any, kind: pa.DataType, *, exactly: bool) -> Any:
+    """A value that compares with a column's; where it need not equal one, of any kind of number."""
+    value = value.item() if isinstance(value, np.generic) else value
+    whole = pa.types.is_integer(kind) and exactly
+    types, expected = _EXPECTED["int64" if whole else "double" if pa.types.is_integer(kind) else str(kind)]
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise ArgumentError(f"where: {name}={value!r}: expected {expected}")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ArgumentError(f"where: {name}={value!r}: expected {expected} of 64 bits")
+    return text_of(value) if isinstance(value, str) else value
+
+
+#: type of a column → Python's types that compare with it, and what they are called
+_EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "int64": ((int,), "an integer"),
+    "double": ((int, float), "a number"),
+    "bool": ((bool,), "True or False"),
+    "string": ((str,), "text"),
+    "binary": ((bytes,), "bytes"),
+}
 
 
 class Without:
@@ -388,7 +426,7 @@ def _text(expression: Any) -> str:
 
 def _check_name(name: str) -> str:
     if name not in VIDEO_NAMES:
-        raise ValueError(f"no column {name!r}; there are {', '.join(VIDEO_NAMES)}")
+        raise ArgumentError(f"no column {name!r}; there are {', '.join(VIDEO_NAMES)}")
     return name
 
 

@@ -68,6 +68,19 @@ def uri_of(row: Mapping[str, Any]) -> str:
     return str(row["uri"]) if raw is None else os.fsdecode(raw)
 
 
+def path_of(row: Mapping[str, Any]) -> str | None:
+    """The path that a row names, byte for byte as far as the end of its uri tells it (surrogateescape)."""
+    path: str | None = row.get("path")
+    if path is None or row.get("uri_bytes") is None:
+        return path
+    parts, known = path.split("/"), uri_of(row).split("/")
+    for place in range(1, min(len(parts), len(known)) + 1):
+        if text_of(known[-place]) != parts[-place]:
+            break
+        parts[-place] = known[-place]
+    return "/".join(parts)
+
+
 def identity_values(identity: Identity) -> Row:
     """The columns that tell whether a row is stale."""
     return {

@@ -35,6 +35,15 @@ def part_paths(index: Path) -> list[Path]:
     return sorted(path for path in index.glob("*.parquet") if not path.name.startswith((".", "_")))
 
 
+def num_rows(index: Path) -> int:
+    """Rows of all parts that are in place."""
+    total = 0
+    for path in part_paths(index):
+        with open_part(path) as part:
+            total += part.metadata.num_rows
+    return total
+
+
 @contextmanager
 def locked(index: Path, name: str) -> Iterator[Path]:
     """Hold the index for one writer (of one shard); gives the folder for its temporaries, emptied.

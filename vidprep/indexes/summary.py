@@ -44,7 +44,7 @@ def summarise(index: Index) -> dict[str, Any]:
         "videos": len(index),
         "ok": len(good),
         "failed": len(index) - len(good),
-        "hours": _total(good, "duration_seconds") / 3600,
+        "hours": float(np.fmax(good.column("duration_seconds"), 0).sum()) / 3600,
         "bytes": int(_total(index, "size_bytes")),
         "frames": int(_total(good, "num_frames")),
         "keyframes": int(_total(good, "num_keyframes")),
@@ -69,8 +69,9 @@ def _values(index: Index, name: str) -> Any:
     if name not in _RATIOS:
         return index.column(name)
     over, under, factor = _RATIOS[name]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return factor * np.asarray(index.column(over), float) / np.asarray(index.column(under), float)
+    below = np.asarray(index.column(under), float)
+    below = np.where(below > 0, below, np.nan)  # times that jump back may end before they began
+    return factor * np.asarray(index.column(over), float) / below
 
 
 def _total(index: Index, name: str) -> float:

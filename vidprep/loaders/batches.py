@@ -62,7 +62,7 @@ class LoadedClip:
     position: int
     video: int
     frames: Any
-    """uint8 (F, H, W, 3), or None where there is no clip"""
+    """uint8 or uint16 (F, H, W, 3), or None where there is no clip"""
     spec: Any
     """DecodeSpec of `frames`; where there is no clip, that of the clip that could not be had, or None"""
     labels: Mapping[str, Any]
@@ -111,17 +111,19 @@ def assemble(clips: Sequence[LoadedClip], frames: Any) -> ClipBatch:
     )
 
 
-def pixels(clips: Sequence[LoadedClip], size: tuple[int, int] | None) -> list[Any]:
+def pixels(clips: Sequence[LoadedClip], size: tuple[int, int] | None, dtype: str = "uint8") -> list[Any]:
     """The frames of each clip; black ones of a neighbour's shape, or of `size`, where there is no clip."""
     model = next((clip.frames for clip in clips if clip.frames is not None), None)
-    return [clip.frames if clip.frames is not None else _black(clip, model, size) for clip in clips]
+    return [clip.frames if clip.frames is not None else _black(clip, model, size, dtype) for clip in clips]
 
 
-def _black(clip: LoadedClip, model: Any, size: tuple[int, int] | None) -> Any:
+def _black(clip: LoadedClip, model: Any, size: tuple[int, int] | None, dtype: str) -> Any:
+    if isinstance(model, np.ndarray):
+        return np.zeros_like(model)
     if model is not None:
-        return model * 0
+        return model.new_zeros(model.shape)
     places = len(clip.spec) if clip.spec is not None else 1
-    return np.zeros((max(places, 1), *(size or (EMPTY_SIDE, EMPTY_SIDE)), 3), np.uint8)
+    return np.zeros((max(places, 1), *(size or (EMPTY_SIDE, EMPTY_SIDE)), 3), dtype)
 
 
 def spread(pictures: Any, have: IntArray, spec: Any) -> Any:
@@ -133,31 +135,39 @@ def spread(pictures: Any, have: IntArray, spec: Any) -> Any:
     if len(have) == len(want) and bool((have == want).all()):
         return pictures
     outside = np.flatnonzero(want < 0)
+    fill = _fill_levels(spec.fill_value, pictures.dtype.itemsize)
     if len(have) == 0:
-        return _filled(pictures, len(want), spec.fill_value)
+        return _filled(pictures, len(want), fill)
     place = np.searchsorted(have, np.where(want < 0, have[0], want))
     if not isinstance(pictures, np.ndarray):
-        return _spread_torch(pictures, place, outside, spec.fill_value)
+        return _spread_torch(pictures, place, outside, fill)
     out = pictures[place]
-    out[outside] = spec.fill_value
+    out[outside] = fill
     return out
 
 
-def _spread_torch(pictures: Any, place: IntArray, outside: IntArray, fill_value: Any) -> Any:
+def _fill_levels(fill_value: Any, sample_bytes: int) -> Any:
+    """A policy's fill value, which counts from 0 to 255, in the levels of the pictures: one, or one for each channel."""
+    return np.asarray(fill_value, np.uint8) if sample_bytes == 1 else np.asarray(fill_value, np.uint16) * np.uint16(257)
+
+
+def _spread_torch(pictures: Any, place: IntArray, outside: IntArray, fill: Any) -> Any:
     import torch
 
-    out = pictures[torch.from_numpy(place).to(pictures.device)]
+    bits = pictures if pictures.dtype == torch.uint8 else pictures.view(torch.int16)  # torch does little with uint16
+    out = bits[torch.from_numpy(place).to(bits.device)]
     if len(outside):
-        fill = torch.tensor(fill_value, dtype=pictures.dtype, device=pictures.device)
-        out[torch.from_numpy(outside).to(pictures.device)] = fill
-    return out
+        levels = torch.from_numpy(np.atleast_1d(fill)).view(bits.dtype).to(bits.device)
+        out[torch.from_numpy(outside).to(bits.device)] = levels
+    return out.view(pictures.dtype)
 
 
-def _filled(pictures: Any, places: int, fill_value: Any) -> Any:
+def _filled(pictures: Any, places: int, fill: Any) -> Any:
     """All constant padding; the pictures are an empty array that says the size."""
-    shape = (places, *pictures.shape[1:])
+    filled = np.empty((places, *pictures.shape[1:]), fill.dtype)
+    filled[:] = fill
     if isinstance(pictures, np.ndarray):
-        return np.full(shape, fill_value, np.uint8)
-    out = pictures.new_zeros(shape)
-    out[:] = pictures.new_tensor(fill_value)
-    return out
+        return filled
+    import torch
+
+    return torch.from_numpy(filled).to(pictures.device)

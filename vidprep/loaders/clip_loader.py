@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from vidprep.loaders import ranks, requirements
+from vidprep.loaders import arguments, ranks, requirements
 from vidprep.loaders.batches import ClipBatch, LoadedClip, assemble, pixels
 from vidprep.loaders.clip_source import FETCHES_IN_FLIGHT, ClipSource, Place
-from vidprep.loaders.engines.choose import choose_engine, default_threads
+from vidprep.loaders.engines.choose import choose_engine, default_threads, graph_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, converted, to_device
 from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
+from vidprep.loaders.pixels import waiting_bytes
 from vidprep.loaders.progress import ProgressBar
-from vidprep.loaders.readahead import Background, Ordered
+from vidprep.loaders.readahead import Background, Depth, Ordered
 from vidprep.loaders.state import checked_state, to_state
 from vidprep.loaders.statistics import Statistics
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     Placed = tuple[int, list[LoadedClip], Any]  # place to resume from, clips without pixels, pixels
 
 
+#: Clips for each thread that may wait behind one that takes longer than they did, where memory allows.
+WAITING_PER_THREAD = 2
+
+
 class ClipLoader:
     """Iterating gives one epoch of `ClipBatch`.
 
@@ -36,37 +41,41 @@ class ClipLoader:
     which a batch was taken. Leaving the loop early is fine; `state_dict()` then still says how far it went.
 
     Which clips make which batch depends on (seed, epoch, position) alone: not on threads, prefetch, engine or the
-    number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips.
+    number of ranks. Memory in flight: `prefetch` + 1 batches in output form and `batch_size` + `threads` decoded clips;
+    two more for each thread as far as they fit into a twelfth of the GPU's memory (2 GiB on a CPU).
 
     Args:
         plan: a `vidprep.samplers.Plan`.
-        batch_size: clips in a batch of one rank.
+        batch_size: clips in a batch of one rank, at most 65536.
         rank: this process's number; None = torch.distributed's if that is initialised, else 0.
         world_size: number of processes; None = as rank.
         device: "cpu", or "cuda:0".
-        size: (height, width) of the frames; None = as decoded, clips that differ then come as a list.
+        size: (height, width) of the frames, each at most 32768; None = as decoded, clips that differ then come as a list.
         size_mode: "crop" (cover, then cut out the middle) or "stretch".
         engine: "cpu", "dali", "nvdec", or an object with `decode(cut)`, which several loaders may share and whoever made
             it closes; "auto" = nvdec on a GPU, else cpu.
         output: "torch", "numpy" or "dlpack" (objects with __dlpack__, for JAX and others).
         layout: "FHWC", "FCHW" or "CFHW", behind the batch axis.
-        dtype: "uint8", "float16" or "float32".
-        transform: a function of the DALI DataNode of clips (uint8 FHWC), applied after the resize.
+        dtype: "uint8", "float16" or "float32"; "uint16" (engines cpu and nvdec) keeps what videos of more than 8 bits
+            have: 0 to 65535, whatever their bit depth.
+        transform: a function of the DALI DataNode of clips (FHWC; uint8, or uint16 if that is `dtype`), applied after
+            the resize.
         on_error: what becomes of a clip that cannot be had. "replace": another, chosen by the plan;
             "skip": its place stays, `is_valid` False; "raise": its error.
         max_failures: more failed clips than this raise TooManyFailuresError: of this rank at once, of all ranks
             together at the end of the epoch. None = no limit.
         drop_last: leave out what does not make a whole batch for every rank; else the last batch is smaller, and filled
             up with clips from the beginning of the epoch, `is_valid` False, so that all ranks get as many.
-        prefetch: finished batches that wait for the consumer.
-        threads: threads that read, cut and decode; None = a number that suits engine and machine. From an object store
-            32 threads more read ahead of them, and hold as many clips' bytes.
+        prefetch: finished batches that wait for the consumer, at most 1024.
+        threads: threads that read, cut and decode, at most 1024; None = a number that suits engine and machine. From an
+            object store 32 threads more read ahead of them, and hold as many clips' bytes.
         colour_default: matrix of pictures that are not tagged: "bt601" (None too), "bt709", "bt2020"; for engines that
             are given by name.
         progress: show batches, rate and waiting on stderr, on rank 0.
 
     Raises:
         MissingDependencyError: DALI, or what engine or output need, is not installed; names all that is missing.
+        ArgumentError: an argument is none that is allowed, or a batch is larger than this machine's memory.
         SamplingError: the plan has no clips, or fewer than one batch for each rank.
     """
 
@@ -93,17 +102,17 @@ class ClipLoader:
         colour_default: str | None = None,
         progress: bool = False,
     ) -> None:
-        if on_error not in POLICIES:
-            raise ValueError(f"on_error={on_error!r} is none of {', '.join(POLICIES)}")
-        if output not in OUTPUTS:
-            raise ValueError(f"output={output!r} is none of {', '.join(OUTPUTS)}")
-        for name, value, least in (
-            ("threads", threads, 1),
-            ("max_failures", max_failures, 0),
-            ("prefetch", prefetch, 1),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"{name}={value}: expected at least {least}")
+        arguments.plan_of_clips(plan)
+        arguments.choice("on_error", on_error, POLICIES)
+        arguments.choice("output", output, OUTPUTS)
+        batch_size = arguments.integer("batch_size", batch_size, 1, arguments.MAX_BATCH_SIZE)
+        prefetch = arguments.integer("prefetch", prefetch, 1, arguments.MAX_PREFETCH)
+        if threads is not None:
+            threads = arguments.integer("threads", threads, 1, arguments.MAX_THREADS)
+        if max_failures is not None:
+            max_failures = arguments.integer("max_failures", max_failures, 0)
+        self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
+        size, device = self._options.size, str(device)
         device_ordinal(device)
         requirements.check_installed(requirements.of_loader(engine=engine, device=device, output=output))
         self._rank, self._world_size = ranks.resolve(rank, world_size)
@@ -111,12 +120,19 @@ class ClipLoader:
         self._plan, self._device, self._size, self._output = plan, device, size, output
         next(self._batches(0))  # a plan without a batch is an error now
         self._prefetch = prefetch
-        self._options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
-        self._engine = choose_engine(engine, device, colour_default=colour_default)
+        arguments.check_batch_fits(plan, batch_size=batch_size, size=size, pixel_bytes=self._options.pixel_bytes)
+        self._engine = choose_engine(engine, device, dtype=self._options.decoded_dtype, colour_default=colour_default)
         self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)
+        least = batch_size + self._threads
+        self._depth = Depth(least, least + WAITING_PER_THREAD * self._threads, waiting_bytes(device))
         self._source = ClipSource(plan, self._engine, on_error)
-        self._pipeline = ClipPipeline(batch_size=batch_size, device=device, options=self._options)
+        self._pipeline = ClipPipeline(
+            batch_size=batch_size,
+            device=device,
+            options=self._options,
+            num_threads=graph_threads(device, self._threads),
+        )
         self._statistics = Statistics()
         self._shows_progress = progress and self._rank == 0
         self._epoch, self._position, self._next_epoch = 0, 0, 0
@@ -146,8 +162,7 @@ class ClipLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch, from its beginning."""
-        if epoch < 0:
-            raise ValueError(f"epoch={epoch}: expected at least 0")
+        epoch = arguments.integer("epoch", epoch, 0)
         self._stop()
         self._epoch, self._position, self._next_epoch = epoch, 0, epoch
 
@@ -173,7 +188,7 @@ class ClipLoader:
 
         Raises:
             SamplingError: the state does not fit.
-            ValueError: `allow` names something else.
+            ArgumentError: `allow` names something else.
         """
         epoch, position = checked_state(
             state,
@@ -289,19 +304,20 @@ class ClipLoader:
             for batch in self._batches(position)
             for place, repeats in zip(batch.positions.tolist(), batch.is_repeat.tolist(), strict=True)
         )
-        return self._source.ahead(places, threads=self._threads, depth=self._batch_size + self._threads)
+        return self._source.ahead(places, threads=self._threads, depth=self._depth)
 
     def _placed(self, clips: Ordered[Any, LoadedClip], position: int) -> Iterator[Placed]:
         """Batches of loaded clips with their finished pixels, from a place of an epoch on."""
         try:
             for batch in self._batches(position):
                 loaded = [next(clips) for _ in batch.positions]
+                self._depth.see(max(getattr(clip.frames, "nbytes", 0) for clip in loaded))
                 yield batch.end, [clip.without_pixels() for clip in loaded], self._finished(loaded)
         finally:
             clips.close()
 
     def _finished(self, clips: Sequence[LoadedClip]) -> Any:
         began = time.perf_counter()
-        frames = self._pipeline.run(to_device(pixels(clips, self._size), self._device))
+        frames = self._pipeline.run(to_device(pixels(clips, self._size, self._options.decoded_dtype), self._device))
         self._statistics.add_seconds("graph", time.perf_counter() - began)
         return frames

@@ -11,7 +11,7 @@ from vidprep.errors import DecodeError, MediaError, SamplingError, VidprepError
 from vidprep.loaders.batches import LoadedClip, spread
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.failures import MAX_REPLACEMENTS, Failure, failure_of
-from vidprep.loaders.readahead import Ordered
+from vidprep.loaders.readahead import Depth, Ordered
 from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ClipSource:
         """
         return self.decode(self.fetch(epoch, position))
 
-    def ahead(self, places: Iterable[Place], *, threads: int, depth: int) -> Ordered[Any, LoadedClip]:
+    def ahead(self, places: Iterable[Place], *, threads: int, depth: int | Depth) -> Ordered[Any, LoadedClip]:
         """The clips of places in their order, loaded by threads before they are asked for.
 
         Bytes that come with a delay are fetched by FETCHES_IN_FLIGHT threads more, so that decoding does not wait.

@@ -6,7 +6,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vidprep.loaders import arguments
 from vidprep.loaders.clip_source import ClipSource
+from vidprep.loaders.engines.choose import COLOUR_DEFAULTS
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.failures import POLICIES
 
@@ -87,10 +89,21 @@ def iter_clips(
         colour_default: matrix of untagged pictures: "bt601" (None too), "bt709", "bt2020".
 
     Raises:
+        ArgumentError: an argument is none that is allowed.
         DecodeError, MediaError, SamplingError: a clip cannot be had, with `on_error="raise"`, or no replacement can.
     """
-    if on_error not in POLICIES:
-        raise ValueError(f"on_error={on_error!r} is none of {', '.join(POLICIES)}")
+    arguments.plan_of_clips(plan)
+    arguments.choice("on_error", on_error, POLICIES)
+    epoch, start = arguments.integer("epoch", epoch, 0), arguments.integer("start", start, 0)
+    size = arguments.size_of("size", size)
+    if colour_default is not None:
+        arguments.choice("colour_default", colour_default, COLOUR_DEFAULTS)
+    return _clips(plan, epoch, start, on_error, size, colour_default)
+
+
+def _clips(
+    plan: Plan, epoch: int, start: int, on_error: str, size: tuple[int, int] | None, colour_default: str | None
+) -> Iterator[Clip]:
     with closing(CpuEngine(size=size, colour_default=colour_default)) as engine:
         source = ClipSource(plan, engine, on_error)
         for position in range(start, plan.num_positions):

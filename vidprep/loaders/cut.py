@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from itertools import compress, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,55 +20,38 @@ from vidprep.errors import DecodeError, SourceError
 from vidprep.loaders.cut_plan import CutPlan, is_before, plan_cut, start_rows
 from vidprep.loaders.cut_reading import (
     HEAD_BYTES,
-    Payloads,
     check_identity,
     default_gap,
     open_indexed,
     payload_reader,
     since_indexed,
 )
+from vidprep.loaders.packets import Packet, Packets, Payloads
 from vidprep.loaders.references import first_gaps
 from vidprep.loaders.unreferenced import are_unreferenced
-from vidprep.records import SampleFlag
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from vidprep.loaders.cut_reading import Heads, PayloadReader
+    from vidprep.loaders.cut_reading import PayloadReader
+    from vidprep.loaders.packets import BoolArray
     from vidprep.records import SampleTable, StreamInfo, VideoLike
     from vidprep.sources import Source
     from vidprep.timebase import IntArray
 
-    BoolArray = npt.NDArray[np.bool_]
-
-__all__ = ["Cut", "CutPlan", "Packet", "check_identity", "open_indexed", "plan_cut", "read_cut", "start_rows"]
+__all__ = [
+    "Cut",
+    "CutPlan",
+    "Packet",
+    "Packets",
+    "check_identity",
+    "open_indexed",
+    "plan_cut",
+    "read_cut",
+    "start_rows",
+]
 
 #: Codecs in which no picture that follows a key picture in presentation refers to one that precedes it:
 #: leading pictures of HEVC and VVC (ITU-T H.265 3.65, H.266 3.73), B pictures of MPEG-1/2.
 LEADING_ARE_UNREFERENCED = frozenset({"hevc", "vvc", "mpeg1video", "mpeg2video"})
-
-_KEY, _SHOWN = np.uint8(SampleFlag.KEY), np.uint8(SampleFlag.SHOWN)
-
-
-class Packet(NamedTuple):
-    """One coded sample to be fed to a decoder. `row` doubles as the pts that identifies its picture.
-
-    A tuple, because there is one for every coded sample.
-    """
-
-    row: int
-    payload: bytes | memoryview
-    """its bytes, mostly a view of what was read"""
-    key: bool
-    pts: int = 0
-    """ticks of the stream's time base"""
-    shown: bool = True
-    """its picture is a frame that a viewer sees"""
-
-    @property
-    def data(self) -> bytes:
-        """The payload as bytes; a copy where it is a view."""
-        return bytes(self.payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +64,7 @@ class Cut:
     """int64[u]: the distinct wanted frame indices, ascending"""
     frame_rows: IntArray
     """int64[u]: which packet's picture each of them is"""
-    packets: tuple[Packet, ...]
+    packets: Packets
     num_reads: int
     num_bytes_read: int
     num_bytes_candidates: int
@@ -93,7 +76,7 @@ class Cut:
     nothing wanted depends on them, and what a decoder says of them is of no concern"""
 
     @property
-    def segments(self) -> tuple[tuple[Packet, ...], ...]:
+    def segments(self) -> tuple[Packets, ...]:
         """The packets of each segment."""
         return tuple(self.packets[a:b] for a, b in pairwise((*self.segment_starts, len(self.packets))))
 
@@ -124,7 +107,8 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
             plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
             payloads = reader.payloads(video.table, plan)
         _check_payloads(video.table, plan, payloads)
-        if not video.keys_verified or len(video.table.key_rows) == 1:
+        # Starts that are not verified have been looked at, but for row 0.
+        if len(video.table.key_rows) == 1 if video.keys_verified else 0 in plan.rows[:1]:
             _check_starts(video.info, plan, payloads)
         if video.info.later_configs:
             payloads = _with_set_ups(video.info, plan, payloads)
@@ -135,26 +119,40 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         raise since_indexed(error, video) from error
 
 
+def _starts(plan: CutPlan) -> list[tuple[int, int]]:
+    """(row, place in plan.rows) of each segment's start."""
+    starts = plan.segments[:, 0]
+    return list(zip(starts.tolist(), plan.rows.searchsorted(starts).tolist(), strict=True))
+
+
 def _false_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> list[int]:
     """Start rows whose bytes say that they are no key frames; row 0 is as good as it gets."""
-    starts = plan.segments[:, 0]
-    return [
-        row
-        for row, place in zip(starts.tolist(), plan.rows.searchsorted(starts).tolist(), strict=True)
-        if row > 0 and _is_key(info.at_row(row), payloads[place]) is False
-    ]
+    return [row for row, place in _starts(plan) if row > 0 and _is_key(info, row, payloads[place]) is False]
 
 
-def _is_key(info: StreamInfo, payload: memoryview) -> bool | None:
+def _is_key(info: StreamInfo, row: int, payload: memoryview) -> bool | None:
     """What a sample says of itself, in its head if that will do."""
+    if _begins_with_key(info, payload):
+        return True
+    info = info.at_row(row)
     is_key = sample_facts(info, bytes(payload[:HEAD_BYTES]), complete=len(payload) <= HEAD_BYTES).key
     return is_key if is_key is not None or len(payload) <= HEAD_BYTES else sample_facts(info, bytes(payload)).key
 
 
+def _begins_with_key(info: StreamInfo, payload: memoryview) -> bool:
+    """Whether the first NAL unit is of an IDR picture (H.264), or any IRAP picture of the base layer (HEVC)."""
+    if info.nal_length_size != 4 or len(payload) < 7:
+        return False
+    if info.codec == "h264":
+        return payload[4] & 0x1F == 5
+    return info.codec == "hevc" and payload[4] & 0xF1 == 16 << 1 and payload[5] < 8
+
+
 def _check_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> None:
     """Raise DecodeError where decoding would start at a predicted picture: some decoders make up what it refers to."""
-    starts = plan.segments[:, 0]
-    for row, place in zip(starts.tolist(), plan.rows.searchsorted(starts).tolist(), strict=True):
+    for row, place in _starts(plan):
+        if _begins_with_key(info, payloads[place]):
+            continue
         fact = sample_facts(info.at_row(row), bytes(payloads[place]))
         if fact.key is False and fact.recovery_frames is None and fact.picture_type in ("P", "B"):
             raise _row_error(plan, row, f"coded sample {row} is no key frame, and no key frame comes before it")
@@ -174,15 +172,15 @@ def _without_false_claims(video: VideoLike, reader: PayloadReader, keys: IntArra
 
 def _check_payloads(table: SampleTable, plan: CutPlan, payloads: Payloads) -> None:
     """Raise DecodeError, naming the first wanted frame that it touches, for bytes that are missing or changed."""
-    sizes = np.fromiter(map(len, payloads.views), np.int64, len(payloads))
-    short = (sizes != table.size[plan.rows]).nonzero()[0]
+    want = table.size[plan.rows]
+    short = (payloads.size != want).nonzero()[0]
     if len(short):
-        row = int(plan.rows[short[0]])
-        have, want = int(sizes[short[0]]), int(table.size[row])
-        raise _row_error(plan, row, f"coded sample {row} is cut off: {have} of {want} bytes are there")
+        place = short.item(0)
+        row, have = plan.rows.item(place), payloads.size.item(place)
+        raise _row_error(plan, row, f"coded sample {row} is cut off: {have} of {want.item(place)} bytes are there")
     if table.crc32 is None:
         return
-    for row, payload, crc32 in zip(plan.rows.tolist(), payloads.views, table.crc32[plan.rows].tolist(), strict=True):
+    for row, payload, crc32 in zip(plan.rows.tolist(), payloads, table.crc32[plan.rows].tolist(), strict=True):
         if zlib.crc32(payload) != crc32:
             raise _row_error(plan, row, f"coded sample {row} fails its checksum: the file's bytes changed")
 
@@ -190,19 +188,19 @@ def _check_payloads(table: SampleTable, plan: CutPlan, payloads: Payloads) -> No
 def _with_set_ups(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> Payloads:
     """Payloads with their configuration in band wherever it is not the one that the decoder has at that point."""
     starts = set(plan.segments[:, 0].tolist())
-    has, out = info.codec_config, []
-    for row, payload in zip(plan.rows.tolist(), payloads.views, strict=True):
+    has = info.codec_config
+    out: list[bytes | memoryview] = []
+    for row, payload in zip(plan.rows.tolist(), payloads, strict=True):
         has, wants = info.codec_config if row in starts else has, info.at_row(row).codec_config
         set_up = b"" if wants == has else in_band(info.codec, wants, info.nal_length_size) or b""
-        out.append(memoryview(set_up + bytes(payload)) if set_up else payload)
+        out.append(set_up + bytes(payload) if set_up else payload)
         has = wants
-    sizes = np.fromiter(map(len, out), np.int64, len(out))
-    return Payloads(out, np.arange(len(out)), np.zeros(len(out), np.int64), sizes)
+    return Payloads.of(out)
 
 
-def _check_references(cut: Cut, plan: CutPlan, heads: Heads) -> None:
+def _check_references(cut: Cut, plan: CutPlan) -> None:
     """Raise DecodeError where the samples themselves say that a picture they refer to is not among them."""
-    for row in first_gaps(cut.info, cut.packets, cut.segment_starts, heads):
+    for row in first_gaps(cut.info, cut.packets, cut.segment_starts):
         if row not in cut.leading_rows:
             raise _row_error(plan, row, f"reference pictures are missing before coded sample {row}")
 
@@ -216,32 +214,26 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: PayloadReader) -> Cut:
     table, rows = video.table, plan.rows
     leading = _leading_rows(table, plan)
-    size, flags = table.size[rows], table.flags[rows]
-    heads = payloads.heads()
-    keep = (size > 0) & ~are_unreferenced(video.info, payloads, heads, _spare(plan))
+    keep = payloads.size > 0
+    keep &= ~are_unreferenced(video.info, payloads, _spare(plan))
     if len(leading) and video.info.codec in LEADING_ARE_UNREFERENCED:
         keep &= ~np.isin(rows, leading)
-    kept = rows[keep]
-    columns = (
-        kept.tolist(),
-        compress(payloads.views, keep.tolist()),
-        (flags[keep] & _KEY != 0).tolist(),
-        table.pts[kept].tolist(),
-        (flags[keep] & _SHOWN != 0).tolist(),
-    )
+    places = keep.nonzero()[0]
+    kept = rows[places]
+    packets = Packets(kept, payloads[places], table.pts[kept], table.flags[kept])
     cut = Cut(
         uri=video.uri,
         info=video.info,
         frames=plan.frames,
         frame_rows=plan.frame_rows,
-        packets=tuple(map(Packet, *columns)),
+        packets=packets,
         num_reads=reader.num_reads,
         num_bytes_read=reader.num_bytes,
-        num_bytes_candidates=int(size.sum()),
+        num_bytes_candidates=int(payloads.size.sum()),
         segment_starts=tuple(kept.searchsorted(plan.segments[:, 0]).tolist()),
         leading_rows=frozenset(leading.tolist()),
     )
-    _check_references(cut, plan, heads[keep])
+    _check_references(cut, plan)
     return cut
 
 

@@ -59,19 +59,24 @@ def plan_cut(
         DecodeError: a frame does not exist.
     """
     frames = _distinct(frames)
-    if len(frames) and (frames[0] < 0 or frames[-1] >= table.num_frames):
-        wrong = int(frames[0] if frames[0] < 0 else frames[-1])
+    if len(frames) and (frames.item(0) < 0 or frames.item(-1) >= table.num_frames):
+        wrong = frames.item(0) if frames.item(0) < 0 else frames.item(-1)
         raise DecodeError(f"the video has {table.num_frames} frames", frame_index=wrong)
     frame_rows = table.frame_rows[frames]
     segments = _segments(table, frame_rows, key_rows)
+    whole: slice | IntArray
     if len(segments) == 1:
-        first, last = segments[0].tolist()
+        ((first, last),) = segments
         rows, whole = np.arange(first, last + 1), slice(first, last + 1)
-        reads = _merged(table.offset[whole], table.size[whole], max_gap_bytes)
     else:
-        rows = _concatenated_ranges(segments[:, 0], segments[:, 1] + 1)
-        reads = _merged(table.offset[rows], table.size[rows], max_gap_bytes)
-    return CutPlan(frames=frames, frame_rows=frame_rows, rows=rows, segments=segments, reads=reads)
+        rows = whole = np.concatenate([_ROW_0[:0], *(np.arange(first, last + 1) for first, last in segments)])
+    return CutPlan(
+        frames=frames,
+        frame_rows=frame_rows,
+        rows=rows,
+        segments=np.array(segments, np.int64).reshape(-1, 2),
+        reads=_merged(table.offset[whole], table.size[whole], max_gap_bytes),
+    )
 
 
 def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = None) -> IntArray:
@@ -84,8 +89,11 @@ def start_rows(table: SampleTable, rows: IntArray, key_rows: IntArray | None = N
     if len(keys) == 0 or keys[0] != 0:
         keys = np.concatenate((_ROW_0, keys))
     place = keys.searchsorted(rows, side="right") - 1
-    leading = is_before(table, rows, keys[place]) & ~_is_restart(table, keys[place])
-    starts: IntArray = keys[np.maximum(place - leading, 0)]
+    starts: IntArray = keys[place]
+    leading = is_before(table, rows, starts)
+    if leading.any():
+        leading &= table.flags[starts] & _RESTART == 0
+        starts = keys[np.maximum(place - leading, 0)]
     return starts
 
 
@@ -106,43 +114,38 @@ def _distinct(frames: IntArray) -> IntArray:
     return np.unique(frames)
 
 
-def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> IntArray:
-    """int64[s, 2] disjoint first and last rows, ascending."""
-    if len(rows) == 0:
-        return np.zeros((0, 2), np.int64)
+def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> list[tuple[int, int]]:
+    """Disjoint (first, last) rows, ascending."""
     starts = start_rows(table, rows, key_rows)
-    if (starts == starts[0]).all():
-        return np.array([(starts[0], rows.max())])
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(rows[order])
-    apart = starts[1:] > ends[:-1] + 1
-    apart |= (starts[1:] > ends[:-1]) & _is_restart(table, starts[1:])
-    first = np.concatenate(([True], apart))
-    last = np.concatenate((first[1:], [True]))
-    segments: IntArray = np.stack((starts[first], ends[last]), axis=1)
+    if len(rows) and (starts == starts[0]).all():
+        return [(starts.item(0), int(rows.max()))]
+    segments: list[tuple[int, int]] = []
+    first, last = -1, -2
+    for start, row in sorted(zip(starts.tolist(), rows.tolist(), strict=True)):
+        if start <= last or (start == last + 1 and not table.flags.item(start) & SampleFlag.RESTART):
+            segments.pop()
+        else:
+            first = start
+        last = max(last, row)
+        segments.append((first, last))
     return segments
-
-
-def _is_restart(table: SampleTable, rows: IntArray) -> npt.NDArray[np.bool_]:
-    restart: npt.NDArray[np.bool_] = (table.flags[rows] & _RESTART) != 0
-    return restart
-
-
-def _concatenated_ranges(starts: IntArray, stops: IntArray) -> IntArray:
-    """The integers of [start, stop) for each pair, one after the other."""
-    lengths = stops - starts
-    before = np.cumsum(lengths) - lengths
-    integers: IntArray = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - before, lengths)
-    return integers
 
 
 def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple[int, int], ...]:
     if len(offset) == 0:
         return ()
-    if (offset[1:] < offset[:-1]).any():
+    ends = offset + size
+    apart = _apart(offset, ends, max_gap_bytes)
+    if any(offset.item(place + 1) < ends.item(place) for place in apart):
         order = np.argsort(offset, kind="stable")
-        offset, size = offset[order], size[order]
-    ends = np.maximum.accumulate(offset + size)
-    apart = (offset[1:] - ends[:-1] > max_gap_bytes).nonzero()[0].tolist()
+        offset, ends = offset[order], np.maximum.accumulate(ends[order])
+        apart = (offset[1:] - ends[:-1] > max_gap_bytes).nonzero()[0].tolist()
     starts, stops = [0, *(place + 1 for place in apart)], [*apart, len(ends) - 1]
-    return tuple((a, b - a) for a, b in zip(offset[starts].tolist(), ends[stops].tolist(), strict=True))
+    return tuple((offset.item(a), ends.item(b) - offset.item(a)) for a, b in zip(starts, stops, strict=True))
+
+
+def _apart(offset: IntArray, ends: IntArray, max_gap_bytes: int) -> list[int]:
+    """Places behind which there is a large gap, or an overlap, which is one of nearly 2 ** 64 without its sign."""
+    gaps = (offset[1:] - ends[:-1]).astype(np.int64, copy=False).view(np.uint64)
+    apart: list[int] = (gaps > max_gap_bytes).nonzero()[0].tolist()
+    return apart

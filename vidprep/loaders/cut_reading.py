@@ -1,4 +1,4 @@
-"""The bytes of a cut: merged ranges read and split without a copy, or a file demuxed where samples lie in pieces."""
+"""The bytes of a cut: merged ranges read, or a file demuxed where samples lie in pieces."""
 
 from __future__ import annotations
 
@@ -10,31 +10,24 @@ import numpy as np
 
 from vidprep.errors import Reason, SourceError, StaleIndexError
 from vidprep.loaders.cut_plan import LOCAL_MAX_GAP_BYTES, REMOTE_MAX_GAP_BYTES
+from vidprep.loaders.packets import Payloads
 from vidprep.sources import open_source
+from vidprep.sources.local import LocalSource
 from vidprep.sources.open import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    import numpy.typing as npt
 
     from vidprep.errors import MediaError
     from vidprep.loaders.cut_plan import CutPlan
     from vidprep.records import SampleTable, VideoLike
     from vidprep.sources import Source
     from vidprep.timebase import IntArray
-
-    Heads = npt.NDArray[np.uint8]
-
 #: Ranges that are asked of an object store at the same time.
 REMOTE_READS_IN_FLIGHT = 32
 
 #: Bytes of a sample's head that tell its picture type.
 HEAD_BYTES = 4096
-
-#: As many tell where it stands among its references, nearly always: a four-byte length, a NAL unit header, and four
-#: bytes of a slice header.
-FIRST_BYTES = 4 + 1 + 4
 
 
 def open_indexed(video: VideoLike) -> Source:
@@ -77,57 +70,6 @@ def payload_reader(video: VideoLike, source: Source) -> PayloadReader:
     return DemuxReader(source) if video.access == "demux" else RangeReader(source)
 
 
-class Payloads:
-    """The bytes of the candidate rows of a plan, as views of the blocks that were read.
-
-    Args:
-        blocks: what was read.
-        block: int64[p]: which of them holds each sample; None = there is one.
-        begin: int64[p]: where it begins in its block.
-        size: int64[p]: its bytes, by the sample table.
-    """
-
-    def __init__(self, blocks: Sequence[memoryview], block: IntArray | None, begin: IntArray, size: IntArray) -> None:
-        self._blocks, self._block, self._begin, self._size = blocks, block, begin, size
-        ends = (begin + size).tolist()
-        if block is None:
-            whole = blocks[0]
-            self.views = [whole[a:b] for a, b in zip(begin.tolist(), ends, strict=True)]
-        else:
-            places = zip(block.tolist(), begin.tolist(), ends, strict=True)
-            self.views = [blocks[i][a:b] for i, a, b in places]
-
-    def __len__(self) -> int:
-        return len(self.views)
-
-    def __getitem__(self, place: int) -> memoryview:
-        """One sample; short where the file ends before it is all there."""
-        return self.views[place]
-
-    def heads(self) -> Heads:
-        """uint8 (p, FIRST_BYTES): the first bytes of each sample, zeros behind its end; all of them must be there."""
-        if self._block is None:
-            heads = _taken(self._blocks[0], self._begin)
-        else:
-            heads = np.zeros((len(self.views), FIRST_BYTES), np.uint8)
-            for number, block in enumerate(self._blocks):
-                here = (self._block == number).nonzero()[0]
-                heads[here] = _taken(block, self._begin[here])
-        if len(heads) and self._size.min() < FIRST_BYTES:
-            heads[self._size[:, None] <= _COLUMNS] = 0
-        return heads
-
-
-_COLUMNS = np.arange(FIRST_BYTES)
-
-
-def _taken(block: memoryview, begin: IntArray) -> Heads:
-    """FIRST_BYTES of the block from each place on."""
-    if len(block) == 0:
-        return np.zeros((len(begin), FIRST_BYTES), np.uint8)
-    return np.frombuffer(block, np.uint8).take(begin[:, None] + _COLUMNS, mode="clip")
-
-
 class PayloadReader(ABC):
     """Reads coded samples; counts what it reads."""
 
@@ -156,25 +98,52 @@ class RangeReader(PayloadReader):
     """Reads the merged ranges and splits them."""
 
     def payloads(self, table: SampleTable, plan: CutPlan) -> Payloads:
-        """Views of what was read: copies would cost more than all the rest."""
-        blocks = [memoryview(block) for block in self._blocks(plan.reads)]
+        """Views of what was read."""
+        if not plan.reads:
+            return Payloads.of(())
         rows = slice(int(plan.rows[0]), int(plan.rows[-1]) + 1) if len(plan.segments) == 1 else plan.rows
         offset, size = table.offset[rows], table.size[rows]
-        if len(blocks) == 1:
-            return Payloads(blocks, None, offset - plan.reads[0][0], size)
-        starts = np.array([offset for offset, _ in plan.reads], dtype=np.int64)
-        block = starts.searchsorted(offset, side="right") - 1
-        return Payloads(blocks, block, offset - starts[block] if len(starts) else offset, size)
+        if len(plan.reads) == 1:
+            block = self.read_at(*plan.reads[0])
+            begin = offset - plan.reads[0][0]
+            if len(block) < plan.reads[0][1]:
+                size = np.clip(len(block) - begin, 0, size)
+            return Payloads(memoryview(block), begin, size)
+        asked = np.array(plan.reads)
+        places = asked[:, 1].cumsum() - asked[:, 1]
+        read = asked[:, 0].searchsorted(offset, side="right") - 1
+        begin = offset + (places - asked[:, 0])[read]
+        blocks, lengths = self._blocks(plan.reads, places)
+        if (lengths < asked[:, 1]).any():
+            size = np.clip((places + lengths)[read] - begin, 0, size)
+        return Payloads(blocks, begin, size)
 
     def head(self, table: SampleTable, row: int) -> bytes:
         """The first bytes of one row."""
         return self.read_at(int(table.offset[row]), min(int(table.size[row]), HEAD_BYTES))
 
-    def _blocks(self, reads: Sequence[tuple[int, int]]) -> list[bytes]:
-        if len(reads) > 1 and _is_remote(self._source):
+    def _blocks(self, reads: Sequence[tuple[int, int]], places: IntArray) -> tuple[memoryview, IntArray]:
+        """What is read, each at its place, and how many bytes of each there were."""
+        block = np.empty(sum(size for _, size in reads), np.uint8).data
+        windows = [block[at : at + size] for at, (_, size) in zip(places.tolist(), reads, strict=True)]
+        offsets = [offset for offset, _ in reads]
+        if _is_remote(self._source):
             with ThreadPoolExecutor(min(len(reads), REMOTE_READS_IN_FLIGHT)) as pool:
-                return list(pool.map(lambda read: self.read_at(*read), reads))
-        return [self.read_at(offset, size) for offset, size in reads]
+                lengths = list(pool.map(self._read_into, offsets, windows))
+        else:
+            lengths = list(map(self._read_into, offsets, windows))
+        return block, np.array(lengths)
+
+    def _read_into(self, offset: int, window: memoryview) -> int:
+        """Fill the window from an offset on, as far as the file goes; how many bytes that was."""
+        if isinstance(self._source, LocalSource):
+            num_bytes = self._source.read_into(offset, window)
+            self.num_reads += 1
+            self.num_bytes += num_bytes
+            return num_bytes
+        data = self.read_at(offset, len(window))
+        window[: len(data)] = data
+        return len(data)
 
 
 class DemuxReader(PayloadReader):
@@ -189,8 +158,8 @@ class DemuxReader(PayloadReader):
         """Empty where the demuxer ends before the row."""
         rows = plan.rows.tolist()
         self._demux(set(rows))
-        blocks = [memoryview(self._known.get(row, b"")) for row in rows]
-        return Payloads(blocks, np.arange(len(rows)), np.zeros(len(rows), np.int64), table.size[plan.rows])
+        sizes = table.size[plan.rows].tolist()
+        return Payloads.of([self._known.get(row, b"")[:size] for row, size in zip(rows, sizes, strict=True)])
 
     def head(self, table: SampleTable, row: int) -> bytes:
         """The first bytes of one row."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from vidprep.loaders import ranks
+from vidprep.loaders import arguments, ranks
 from vidprep.loaders.batches import assemble, pixels
 from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
@@ -56,13 +56,19 @@ class DaliSource:
         device: str = "cpu", engine: str | Engine = "auto", on_error: str = "replace", max_failures: int | None = None,
         drop_last: bool = False, prefetch: int = 1, threads: int | None = None, colour_default: str | None = None,
     ) -> None:  # fmt: skip
-        if on_error not in POLICIES:
-            raise ValueError(f"on_error={on_error!r} is none of {', '.join(POLICIES)}")
+        arguments.plan_of_clips(plan)
+        arguments.choice("on_error", on_error, POLICIES)
+        batch_size = arguments.integer("batch_size", batch_size, 1, arguments.MAX_BATCH_SIZE)
+        prefetch = arguments.integer("prefetch", prefetch, 1, arguments.MAX_PREFETCH)
+        if threads is not None:
+            threads = arguments.integer("threads", threads, 1, arguments.MAX_THREADS)
+        device = str(device)
         device_ordinal(device)
         self._plan, self._device, self._prefetch = plan, device, prefetch
         rank, world_size = ranks.resolve(rank, world_size)
         self._places = (batch_size, rank, world_size, drop_last)
         next(self._batches())  # a plan without a batch is an error now
+        arguments.check_batch_fits(plan, batch_size=batch_size, size=None, pixel_bytes=3)
         self._engine = choose_engine(engine, device, colour_default=colour_default)
         self._owns_engine = isinstance(engine, str)
         self._threads = threads or default_threads(self._engine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,13 @@ import numpy as np
 
 from vidprep.containers import parse_container
 from vidprep.errors import DecodeError, MediaError
+from vidprep.loaders import arguments
 from vidprep.loaders.cut import open_indexed, read_cut, start_rows
+from vidprep.loaders.engines.choose import COLOUR_DEFAULTS, ENGINES
 from vidprep.records import Video
 from vidprep.sources import open_source
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Coded bytes that are held at a time where many frames are decoded.
 GROUP_BYTES = 64 << 20
+
+#: What pictures may be asked for as.
+DTYPES = ("uint8", "uint16")
 
 
 def read_frames(
@@ -44,7 +48,8 @@ def read_frames(
 
     Args:
         video: a path or uri, a probed file, or a row of an index.
-        frames: frame indices in any order, repeats allowed; negative ones count from the end.
+        frames: frame indices in any order, repeats allowed; negative ones count from the end. Integers: neither text nor
+            truth values.
         engine: "cpu", "nvdec", "dali"; "auto" takes the GPU where there is one.
         size: (height, width) of what is returned, after any turn; needed where the size changes in mid-stream.
         rotate: turn the pictures as the container says that they are to be shown.
@@ -55,11 +60,14 @@ def read_frames(
         (len(frames), H, W, 3) RGB.
 
     Raises:
+        ArgumentError: an argument is none that is allowed; names it.
         DecodeError: a frame does not exist or cannot be decoded rightly.
         MediaError: the file cannot be read, is not a video, or changed since it was indexed.
     """
+    size = arguments.size_of("size", size)
+    integers = arguments.frame_numbers(frames)
     probed = as_video(video)
-    indices = frame_indices(frames, probed)
+    indices = frame_indices(integers, probed)
     turn = probed.info.rotation if rotate else 0
     size = unturned(size, turn)
     with (
@@ -73,10 +81,12 @@ def read_frames(
 
 
 def as_video(video: VideoLike | str | os.PathLike[str]) -> VideoLike:
-    """The video itself, or what a path names, probed. Raises MediaError."""
-    if not isinstance(video, str) and not hasattr(video, "__fspath__"):
+    """The video itself, or what a path names, probed. Raises MediaError; ArgumentError for what is neither."""
+    if not isinstance(video, str | os.PathLike):
+        if not hasattr(video, "uri"):
+            raise arguments.wrong("video", video, "a path or uri (text or a Path), a probed file, or a row of an index")
         return video
-    uri = str(video)
+    uri = os.fsdecode(video)
     try:
         with open_source(uri) as source:
             parsed = parse_container(source.read_at, source.identity.size_bytes)
@@ -86,9 +96,9 @@ def as_video(video: VideoLike | str | os.PathLike[str]) -> VideoLike:
 
 
 def frame_indices(frames: Sequence[int] | IntArray, video: VideoLike) -> IntArray:
-    """int64 indices from 0. Raises DecodeError for one that does not exist, TypeError for one that is no integer."""
+    """int64 indices from 0. Raises DecodeError for one that does not exist, ArgumentError for one that is no integer."""
     num_frames = video.table.num_frames
-    integers = [operator.index(frame) for frame in np.asarray(frames, dtype=object).reshape(-1)]  # 1.5 is not cut to 1
+    integers = arguments.frame_numbers(frames)
     beyond = [frame for frame in integers if not -(1 << 63) <= frame < 1 << 63]
     if beyond:
         raise DecodeError(f"the video has {num_frames} frames", uri=video.uri, frame_index=beyond[0])
@@ -108,10 +118,14 @@ def make_engine(
     """An engine by name, closed at the end of its `with`; "auto" takes the GPU where there is one.
 
     Raises:
-        ValueError: an unknown name; uint16 of engine dali, or of nvdec in another size.
+        ArgumentError: an unknown name; uint16 of engine dali.
         DecodeError: nvdec without a GPU.
         MissingDependencyError: what the engine needs is not installed.
     """
+    arguments.choice("engine", name, ENGINES)
+    arguments.choice("dtype", dtype, DTYPES)
+    if colour_default is not None:
+        arguments.choice("colour_default", colour_default, COLOUR_DEFAULTS)
     device = "cuda:0" if Path("/dev/nvidia0").exists() else "cpu"
     if name == "cpu" or (name == "auto" and (device == "cpu" or dtype != "uint8")):
         from vidprep.loaders.engines.cpu import CpuEngine
@@ -119,18 +133,10 @@ def make_engine(
         return closing(CpuEngine(size=size, dtype=dtype, colour_default=colour_default))
     if name == "nvdec" and device == "cpu":
         raise DecodeError("no NVIDIA GPU is here; take engine cpu")
-    if dtype != "uint8":
-        if name != "nvdec" or size:
-            raise ValueError(
-                f"engine {name!r} gives uint8{' in another size' * bool(size)}; take engine cpu for {dtype}"
-            )
-        from vidprep.loaders.engines.nvdec import NvdecEngine
-
-        return closing(NvdecEngine(device, dtype=dtype, colour_default=colour_default))
     from vidprep.loaders.engines.choose import choose_engine
     from vidprep.loaders.engines.resize import ResizingEngine
 
-    engine = choose_engine(name, device, colour_default=colour_default)
+    engine = choose_engine(name, device, dtype=dtype, colour_default=colour_default)
     return closing(ResizingEngine(engine, size, colour_default=colour_default) if size else engine)
 
 

@@ -19,6 +19,7 @@ from vidprep.loaders.packet_forms import (
     nal_length_size,
     parameter_set_units,
 )
+from vidprep.loaders.pictures_come import pictures_come
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,9 @@ ENTRIES = {
     "mjpeg": (b"jpeg", b""),
 }
 
+#: Codecs whose pictures may come in another order than their packets.
+REORDERED_CODECS = frozenset({"h264", "hevc", "mpeg4"})
+
 TICKS_PER_SECOND = 30
 IDENTITY_MATRIX = struct.pack(">9I", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 
@@ -46,8 +50,8 @@ def cut_to_mp4(cut: Cut) -> tuple[bytes, IntArray]:
     """An MP4 of the cut's packets, and where its wanted frames are in it.
 
     Returns:
-        (file, int64[u] index of each of `cut.frames` among the pictures that the file shows). One picture is shown
-        per tick of 1/30 s, in presentation order.
+        (file, int64[u] index of each of `cut.frames` among the pictures that a decoder gives). One comes per tick of
+        1/30 s, in presentation order.
 
     Raises:
         DecodeError: MP4 has no form for the codec here, or a packet is malformed.
@@ -65,13 +69,13 @@ def cut_to_mp4(cut: Cut) -> tuple[bytes, IntArray]:
         entry=entry,
         sizes=np.array([len(payload) for payload in payloads], np.int64),
         ranks=_presentation_ranks(cut),
-        keys=np.union1d(cut.segment_starts, np.flatnonzero([packet.key for packet in packets])),
+        keys=np.union1d(cut.segment_starts, np.flatnonzero(packets.keys)),
     )
     file_type = _box(b"ftyp", b"isom", struct.pack(">I", 0x200), b"isomiso2mp41")
     media = b"".join(payloads)
     media_header = struct.pack(">I4sQ", 1, b"mdat", 16 + len(media))
     media_offset = len(file_type) + len(_movie(track, 0)) + len(media_header)
-    return file_type + _movie(track, media_offset) + media_header + media, _shown_places(cut, track.ranks)
+    return file_type + _movie(track, media_offset) + media_header + media, _places(cut, track.ranks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,22 +92,26 @@ class _Track:
 
 
 def _presentation_ranks(cut: Cut) -> IntArray:
-    """int64[p]: place of each packet when the segments follow each other, each in order of pts."""
+    """int64[p]: place of each packet when the segments follow each other, each in order of pts.
+
+    Where pictures are not reordered that is the order of the packets, whatever times a container gives them.
+    """
+    if cut.info.codec not in REORDERED_CODECS or cut.info.reorder_depth == 0:
+        return np.arange(len(cut.packets))
     segment = np.zeros(len(cut.packets), np.int64)
     segment[list(cut.segment_starts[1:])] = 1
-    order = np.lexsort((np.array([packet.pts for packet in cut.packets], np.int64), np.cumsum(segment)))
+    order = np.lexsort((cut.packets.pts, np.cumsum(segment)))
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
-def _shown_places(cut: Cut, ranks: IntArray) -> IntArray:
-    """int64[u]: how many shown pictures stand before each wanted one."""
-    shown = np.zeros(len(ranks), np.int64)
-    shown[ranks] = [packet.shown for packet in cut.packets]
-    rows = np.array([packet.row for packet in cut.packets], np.int64)
-    place = ranks[np.searchsorted(rows, cut.frame_rows)]
-    return (np.cumsum(shown) - shown)[place]
+def _places(cut: Cut, ranks: IntArray) -> IntArray:
+    """int64[u]: how many pictures come before each wanted one, those included that an edit list hides."""
+    comes = np.zeros(len(ranks), np.int64)
+    comes[ranks] = pictures_come(cut)
+    place = ranks[np.searchsorted(cut.packets.rows, cut.frame_rows)]
+    return (np.cumsum(comes) - comes)[place]
 
 
 def _sample(info: StreamInfo, packet: Packet) -> bytes | memoryview:

@@ -1,51 +1,26 @@
-"""A cut's packets in the forms that decoders take: Annex B or raw frames (NVDEC), av.Packet (FFmpeg).
+"""NAL units and parameter sets of samples, and a cut's packets as FFmpeg takes them.
 
-The in-memory MP4 that DALI takes is in mp4_writer.
+The form that NVDEC takes is in `elementary`, the MP4 that DALI takes in `mp4_writer`.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from vidprep.errors import DecodeError
+from vidprep.containers.remembered import remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from vidprep.loaders.cut import Cut, Packet
+    from vidprep.loaders.packets import Packet
     from vidprep.records import StreamInfo
-    from vidprep.timebase import IntArray
 
 START_CODE = b"\x00\x00\x00\x01"
-_START_CODE = np.frombuffer(START_CODE, np.uint8)
-_FOUR = np.arange(4)
-
-#: Fewer samples than this are walked through one by one.
-FEW_SAMPLES = 48
 
 Data = TypeVar("Data", bytes, memoryview)
 
 NAL_CODECS = frozenset({"h264", "hevc", "vvc"})
-
-
-def annexb(data: bytes, length_size: int) -> bytes:
-    """A sample whose NAL units carry length prefixes, with start codes instead (H.264/H.265 Annex B).
-
-    Args:
-        data: one coded sample.
-        length_size: bytes of each length prefix, 1 to 4; 0 = it has start codes already.
-
-    Raises:
-        ValueError: a length runs past the end of the sample.
-    """
-    if length_size == 0:
-        return data
-    return b"".join(part for unit in nal_units(memoryview(data), length_size) for part in (START_CODE, unit))
 
 
 def nal_units(data: Data, length_size: int) -> Iterator[Data]:
@@ -88,7 +63,7 @@ def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:
     return _configuration_units(info.codec, info.codec_config)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _configuration_units(codec: str, config: bytes) -> tuple[bytes, ...]:
     if codec not in NAL_CODECS or not config:
         return ()
@@ -176,137 +151,6 @@ def _sized(config: bytes, at: int) -> tuple[bytes, int]:
     if at + 2 + size > len(config):
         raise ValueError(f"the decoder configuration ends at byte {len(config)}")
     return config[at + 2 : at + 2 + size], at + 2 + size
-
-
-def elementary_packets(cut: Cut) -> list[tuple[int, bytes]]:
-    """(row, bytes) of each packet as NVDEC takes them.
-
-    H.264 and HEVC: Annex B, the parameter sets of the configuration before the first packet of each segment. Others
-    (VP8, VP9, AV1 OBUs, MPEG): as stored; MPEG-4 gets its configuration before the first packet.
-
-    Raises:
-        DecodeError: a packet or the configuration is malformed.
-    """
-    return [
-        (row, bytes(memoryview(run.buffer)[start:end]))
-        for run in elementary_runs(cut)
-        for row, (start, end) in zip(run.rows.tolist(), pairwise(run.offsets.tolist()), strict=True)
-    ]
-
-
-class Run(NamedTuple):
-    """The packets of one segment in the form that NVDEC takes, one behind the other."""
-
-    buffer: bytearray
-    offsets: IntArray
-    """int64[n + 1]: where each packet begins, and where the last one ends"""
-    rows: IntArray
-    """int64[n]: the row of each packet"""
-
-
-def elementary_runs(cut: Cut) -> list[Run]:
-    """As `elementary_packets`, the packets of each segment in one buffer: they are copied once.
-
-    Raises:
-        DecodeError: a packet or the configuration is malformed.
-    """
-    try:
-        header = parameter_sets(cut.info) if cut.info.codec in NAL_CODECS else _raw_header(cut.info)
-    except ValueError as error:
-        raise DecodeError(str(error), uri=cut.uri, frame_index=_frame_after(cut, -1)) from error
-    length_size = nal_length_size(cut.info)
-    runs = []
-    for packets in cut.segments:
-        try:
-            runs.append(_run(packets, header, length_size))
-        except _MalformedSampleError as error:
-            row = error.row
-            raise DecodeError(
-                f"coded sample {row}: {error}", uri=cut.uri, frame_index=_frame_after(cut, row)
-            ) from error  # fmt: skip
-    return runs
-
-
-class _MalformedSampleError(ValueError):
-    def __init__(self, message: str, row: int) -> None:
-        super().__init__(message)
-        self.row = row
-
-
-def _run(packets: Sequence[Packet], header: bytes, length_size: int) -> Run:
-    """Raises _MalformedSampleError."""
-    payloads = [packet.payload for packet in packets]
-    if length_size not in (0, len(START_CODE)):
-        payloads = [_annexb_of(packet, length_size) for packet in packets]
-    buffer = bytearray().join([header, *payloads]) if payloads else bytearray()
-    offsets = np.zeros(len(payloads) + 1, np.int64)
-    np.cumsum([len(payload) for payload in payloads], out=offsets[1:])
-    offsets[1:] += len(header)
-    if length_size == len(START_CODE) and payloads:
-        starts = offsets[:-1].copy()
-        starts[0] = len(header)
-        bad = _put_start_codes(buffer, starts, offsets[1:])
-        if bad is not None:
-            raise _MalformedSampleError("a NAL unit runs past the end of its sample", packets[bad].row)
-    return Run(buffer, offsets, np.array([packet.row for packet in packets], np.int64))
-
-
-def _annexb_of(packet: Packet, length_size: int) -> bytes:
-    try:
-        return annexb(packet.data, length_size)
-    except ValueError as error:
-        raise _MalformedSampleError(str(error), packet.row) from error
-
-
-def _put_start_codes(buffer: bytearray, start: IntArray, end: IntArray) -> int | None:
-    """Overwrite four-byte lengths, the first of all samples at once, then the second, while there are many.
-
-    Args:
-        buffer: length-prefixed samples.
-        start: int64[n]: where each begins.
-        end: int64[n]: where each ends.
-
-    Returns:
-        place of a sample one of whose units runs past its end, None if all are whole.
-    """
-    view, place = np.frombuffer(buffer, np.uint8), np.arange(len(start))
-    while len(place) >= FEW_SAMPLES:
-        if (start + 4 > end).any():
-            return int(place[start + 4 > end][0])
-        prefix = start[:, None] + _FOUR
-        start = start + 4 + view[prefix].view(">u4")[:, 0]
-        view[prefix] = _START_CODE
-        if (start > end).any():
-            return int(place[start > end][0])
-        more = start < end
-        start, end, place = start[more], end[more], place[more]
-    samples = zip(place.tolist(), start.tolist(), end.tolist(), strict=True)
-    return next((at for at, *edges in samples if not _has_start_codes_put(buffer, *edges)), None)
-
-
-def _has_start_codes_put(buffer: bytearray, at: int, end: int) -> bool:
-    """The same of one sample; whether its units end where it does."""
-    while at + 4 <= end:
-        unit = int.from_bytes(buffer[at : at + 4], "big")
-        buffer[at : at + 4] = START_CODE
-        at += 4 + unit
-    return at == end
-
-
-#: Codecs whose configuration is a piece of their elementary stream.
-_HEADER_CODECS = frozenset({"mpeg4", "mpeg1video", "mpeg2video"})
-
-
-def _raw_header(info: StreamInfo) -> bytes:
-    """What a raw decoder must be fed before the first packet."""
-    if info.codec == "av1" and info.codec_config[:1] == b"\x81":
-        return info.codec_config[4:]  # av1C (AV1 in ISOBMFF, 2.3.3): the sequence header OBU follows four bytes
-    return info.codec_config if info.codec in _HEADER_CODECS else b""
-
-
-def _frame_after(cut: Cut, row: int) -> int | None:
-    later = cut.frames[cut.frame_rows >= row]
-    return int(later[0]) if len(later) else None
 
 
 def av_packet(packet: Packet) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vidprep.errors import MissingDependencyError
+import numpy as np
+
+from vidprep.errors import ArgumentError, MissingDependencyError
+from vidprep.loaders import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
 
 #: layout → order of the axes F, H, W, C in it
 LAYOUTS = {"FHWC": None, "FCHW": (0, 3, 1, 2), "CFHW": (3, 0, 1, 2)}
-DTYPES = {"uint8": "UINT8", "float16": "FLOAT16", "float32": "FLOAT"}
+#: dtype → DALI's name for it, and its bytes
+DTYPES = {"uint8": ("UINT8", 1), "uint16": ("UINT16", 2), "float16": ("FLOAT16", 2), "float32": ("FLOAT", 4)}
 SIZE_MODES = ("crop", "stretch")
 
 _INPUT = "clips"
@@ -29,11 +33,11 @@ class GraphOptions:
     size_mode: str = "crop"
     """"crop": resize to cover, cut the middle out; "stretch": resize, changing the aspect ratio"""
     transform: Transform | None = None
-    """a function of the DataNode of a batch of clips (FHWC uint8), applied after the resize"""
+    """a function of the DataNode of a batch of clips (FHWC, as decoded), applied after the resize"""
     layout: str = "FHWC"
     """"FHWC", "FCHW" or "CFHW" """
     dtype: str = "uint8"
-    """"uint8", "float16" or "float32"; a conversion without scaling"""
+    """"uint8", "float16" or "float32": a conversion without scaling; "uint16": clips come as uint16 and stay it"""
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -41,10 +45,18 @@ class GraphOptions:
             ("dtype", self.dtype, DTYPES),
             ("size_mode", self.size_mode, SIZE_MODES),
         ):
-            if value not in allowed:
-                raise ValueError(f"{name}={value!r} is none of {', '.join(allowed)}")
-        if self.size is not None and min(self.size) < 1:
-            raise ValueError(f"size={self.size} has a side below 1")
+            arguments.choice(name, value, allowed)
+        object.__setattr__(self, "size", arguments.size_of("size", self.size))
+
+    @property
+    def decoded_dtype(self) -> str:
+        """What clips must come as."""
+        return "uint16" if self.dtype == "uint16" else "uint8"
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Of a pixel that comes out."""
+        return 3 * DTYPES[self.dtype][1]
 
 
 class ClipPipeline:
@@ -65,7 +77,7 @@ class ClipPipeline:
 
     def __init__(self, *, batch_size: int, device: str, options: GraphOptions, num_threads: int = 2) -> None:
         dali = import_dali()
-        on_gpu = device != "cpu"
+        on_gpu, wide = device != "cpu", options.decoded_dtype == "uint16"
         self.device = device
         self._pipe: Any = dali.Pipeline(
             batch_size=batch_size,
@@ -79,12 +91,14 @@ class ClipPipeline:
                 name=_INPUT,
                 device="gpu" if on_gpu else "cpu",
                 layout="FHWC",
-                dtype=dali.types.UINT8,
+                dtype=dali.types.INT16 if wide else dali.types.UINT8,
                 batch=True,
                 # GPU clips lie apart and are gathered in any case; lent, those that happen to lie side by side are not, and
                 # DALI warns that batches of both kinds may corrupt each other.
                 no_copy=not on_gpu,
             )
+            if wide:
+                clips = dali.fn.reinterpret(clips, dtype=dali.types.UINT16)
             self._pipe.set_outputs(shaped(dali, clips, options))
         self._pipe.build()
 
@@ -92,11 +106,11 @@ class ClipPipeline:
         """A DALI TensorList of the batch, finished.
 
         Args:
-            clips: uint8 (F, H, W, 3) each: numpy on the CPU, torch CUDA tensors on a GPU.
+            clips: (F, H, W, 3) each, of the options' `decoded_dtype`: numpy on the CPU, torch CUDA tensors on a GPU.
         """
         if self.device != "cpu":
             _bind_context(self.device)
-        self._pipe.feed_input(_INPUT, list(clips))
+        self._pipe.feed_input(_INPUT, [_signed(clip) for clip in clips])
         (batch,) = self._pipe.run()
         return batch
 
@@ -107,14 +121,25 @@ class ClipPipeline:
             release_unused_memory()
 
 
+def _signed(clip: Any) -> Any:
+    """Samples of 16 bits as int16, a view: DALI takes no others from torch."""
+    if clip.dtype.itemsize == 1:
+        return clip
+    return clip.view(np.int16) if isinstance(clip, np.ndarray) else clip.view(_torch().int16)
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
 def _bind_context(device: str) -> None:
     """Make the GPU's context current in this thread: DALI takes input by driver calls, which need one.
 
     A CUDA runtime call does it; setting the device does not where it is the default one.
     """
-    import torch
-
-    torch.cuda.current_stream(device).query()
+    _torch().cuda.current_stream(device).query()
 
 
 def import_dali() -> Any:
@@ -138,13 +163,13 @@ def device_ordinal(device: str) -> int | None:
     if device == "cpu":
         return None
     kind, _, ordinal = device.partition(":")
-    if kind != "cuda" or not (ordinal or "0").isdigit():
-        raise ValueError(f'device={device!r} is neither "cpu" nor "cuda:N"')
+    if kind != "cuda" or not (ordinal or "0").isdecimal():
+        raise ArgumentError(f'device={device!r} is neither "cpu" nor "cuda:N"')
     return int(ordinal or 0)
 
 
 def shaped(dali: Any, clips: Any, options: GraphOptions) -> Any:
-    """The DataNode of finished clips from that of decoded ones (FHWC uint8)."""
+    """The DataNode of finished clips from that of decoded ones (FHWC)."""
     fn = dali.fn
     if options.size is None:
         clips = fn.copy(clips)  # an output must not lie in the memory that is lent for the input
@@ -156,7 +181,7 @@ def shaped(dali: Any, clips: Any, options: GraphOptions) -> Any:
             clips = fn.crop(clips, crop=(height, width))
     if options.transform is not None:
         clips = options.transform(clips)
-    if options.dtype != "uint8" or options.transform is not None:
-        clips = fn.cast(clips, dtype=getattr(dali.types, DTYPES[options.dtype]))
+    if options.dtype != options.decoded_dtype or options.transform is not None:
+        clips = fn.cast(clips, dtype=getattr(dali.types, DTYPES[options.dtype][0]))
     order = LAYOUTS[options.layout]
     return clips if order is None else fn.transpose(clips, perm=list(order))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+#: Memory for clips that are decoded before their turn comes: of a GPU's, and in all on a CPU.
+GPU_WAITING_SHARE = 1 / 12
+CPU_WAITING_BYTES = 2 << 30
+
 
 def pixels_at(pictures: Any, rows: tuple[int, ...], columns: tuple[int, ...]) -> Any:
     """Torch (F, len(rows), len(columns), C), on the current stream, of torch (F, H, W, C): one kernel."""
@@ -17,6 +21,11 @@ def gpu_memory_bytes() -> int:
     import torch
 
     return int(torch.cuda.get_device_properties(0).total_memory)
+
+
+def waiting_bytes(device: str) -> int:
+    """Memory that decoded clips may take which wait for their turn."""
+    return CPU_WAITING_BYTES if device == "cpu" else int(gpu_memory_bytes() * GPU_WAITING_SHARE)
 
 
 @lru_cache(maxsize=256)

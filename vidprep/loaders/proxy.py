@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vidprep.errors import DecodeError, SamplingError
+from vidprep.errors import ArgumentError, DecodeError, SamplingError
+from vidprep.loaders import arguments
 from vidprep.loaders.clip_source import ClipSource
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.engines.dali import H273_MATRICES, refusal
@@ -75,10 +76,9 @@ class ClipDataset:
     def __init__(
         self, plan: Any, proxy: Any, *, device: str = "cpu", on_error: str = "replace", colours: str = "strict"
     ) -> None:
-        if on_error not in ("replace", "raise"):
-            raise ValueError(f"on_error={on_error!r} is none of replace, raise")
-        if colours not in ("strict", "dali"):
-            raise ValueError(f"colours={colours!r} is none of strict, dali")
+        arguments.plan_of_clips(plan)
+        arguments.choice("on_error", on_error, ("replace", "raise"))
+        arguments.choice("colours", colours, ("strict", "dali"))
         device_ordinal(device)
         self._proxy = proxy
         self._plan = plan
@@ -209,10 +209,16 @@ def clip_pipeline(
     """A DALI pipeline with the INPUTS and one output, for a DALIServer. Arguments as ClipLoader's.
 
     Raises:
+        ArgumentError: an argument is none that is allowed.
         MissingDependencyError: DALI is not installed.
     """
     dali = import_dali()
+    batch_size = arguments.integer("batch_size", batch_size, 1, arguments.MAX_BATCH_SIZE)
+    prefetch = arguments.integer("prefetch", prefetch, 1, arguments.MAX_PREFETCH)
+    num_threads = arguments.integer("num_threads", num_threads, 1, arguments.MAX_THREADS)
     options = GraphOptions(size=size, size_mode=size_mode, transform=transform, layout=layout, dtype=dtype)
+    if options.decoded_dtype != "uint8":
+        raise ArgumentError(f"dtype={dtype!r}: DALI decodes to uint8; ClipLoader has it")
     pipe = dali.Pipeline(
         batch_size=batch_size, num_threads=num_threads, device_id=device_ordinal(device), exec_dynamic=True,
         prefetch_queue_depth=prefetch,

@@ -6,13 +6,17 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
+from vidprep.errors import ArgumentError
+from vidprep.loaders import arguments
+
 
 def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """(rank, world_size), from torch.distributed where both are None and it is initialised."""
     if (rank is None) != (world_size is None):
-        raise ValueError("rank and world_size go together: give both or none")
+        raise ArgumentError("rank and world_size go together: give both or none")
     if rank is not None and world_size is not None:
-        return rank, world_size
+        world_size = arguments.integer("world_size", world_size, 1)
+        return arguments.integer("rank", rank, 0, world_size - 1), world_size
     distributed = _initialised()
     return (distributed.get_rank(), distributed.get_world_size()) if distributed else (0, 1)
 

@@ -20,6 +20,32 @@ R = TypeVar("R")
 POLL_SECONDS = 0.2
 
 
+class Depth:
+    """How many results may wait to be taken: some more than `least`, the more the smaller they are.
+
+    What takes long holds up those behind it, which are there already; threads that could begin nothing more would idle.
+
+    Args:
+        least: allowed whatever their size.
+        most: never exceeded.
+        budget_bytes: that all of them may take, if that allows more than `least`.
+    """
+
+    def __init__(self, least: int, most: int, budget_bytes: int) -> None:
+        self._least, self._most, self._budget_bytes = least, most, budget_bytes
+        self._largest_bytes = 0
+
+    def see(self, num_bytes: int) -> None:
+        """Take note of a result's size; until one is seen, it is `least`."""
+        self._largest_bytes = max(self._largest_bytes, num_bytes)
+
+    def __call__(self) -> int:
+        """The number now."""
+        if self._largest_bytes == 0:
+            return self._least
+        return min(max(self._budget_bytes // self._largest_bytes, self._least), self._most)
+
+
 class Ordered(Generic[T, R]):
     """`work(item)` of each item, in the order of the items, at most `depth` of them begun and not yet taken.
 
@@ -27,7 +53,7 @@ class Ordered(Generic[T, R]):
     are cancelled and closed with this.
     """
 
-    def __init__(self, work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int) -> None:
+    def __init__(self, work: Callable[[T], R], items: Iterable[T], *, threads: int, depth: int | Depth) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vidprep-read")
         self._work = work
         self._items = iter(items)
@@ -69,7 +95,8 @@ class Ordered(Generic[T, R]):
             self._items.close()
 
     def _fill(self) -> None:
-        for item in islice(self._items, self._depth - len(self._begun)):
+        depth = self._depth() if isinstance(self._depth, Depth) else self._depth
+        for item in islice(self._items, max(depth - len(self._begun), 0)):
             self._begun.append(self._pool.submit(self._work, item))
 
 

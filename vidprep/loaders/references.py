@@ -15,13 +15,13 @@ import numpy as np
 
 from vidprep.containers.bits import OutOfBitsError, rbsp
 from vidprep.containers.parameter_sets import H264Sps, parse_h264_sps
+from vidprep.containers.remembered import remembered
 from vidprep.loaders.packet_forms import nal_length_size, parameter_set_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from vidprep.loaders.cut import Packet
-    from vidprep.loaders.cut_reading import Heads
+    from vidprep.loaders.packets import Heads, Packets, Payloads
     from vidprep.records import StreamInfo
     from vidprep.timebase import IntArray
 
@@ -47,25 +47,21 @@ class Slice(NamedTuple):
     """of its NAL unit"""
 
 
-def first_gaps(
-    info: StreamInfo, packets: Sequence[Packet], segment_starts: Sequence[int] = (0,), heads: Heads | None = None
-) -> list[int]:
+def first_gaps(info: StreamInfo, packets: Packets, segment_starts: Sequence[int] = (0,)) -> list[int]:
     """Row of the first packet of each segment before which a reference picture is missing, where there is one.
 
     Args:
         info: the stream.
         packets: those of a cut.
         segment_starts: places at which decoding starts afresh.
-        heads: the first bytes of each packet, which make it faster.
     """
     sps = _sequence_parameters(info, packets) if info.codec == "h264" and packets else None
     if sps is None or sps.gaps_allowed:
         return []
-    number, header = _frame_nums(packets, heads, nal_length_size(info), sps)
-    edges = pairwise((*segment_starts, len(packets)))
-    gaps = [_first_gap(number[start:end], header[start:end], sps) for start, end in edges]
-    places = [start + gap for start, gap in zip(segment_starts, gaps, strict=True) if gap is not None]
-    return [packets[place].row for place in places]
+    numbers, headers = _frame_nums(packets.payloads, nal_length_size(info), sps)
+    edges = pairwise((*segment_starts, len(numbers)))
+    gaps = [_first_gap(numbers[start:end], headers[start:end], sps) for start, end in edges]
+    return [packets.rows.item(start + gap) for start, gap in zip(segment_starts, gaps, strict=True) if gap is not None]
 
 
 def _first_gap(numbers: list[int], headers: list[int], sps: H264Sps) -> int | None:
@@ -91,20 +87,18 @@ def _first_gap(numbers: list[int], headers: list[int], sps: H264Sps) -> int | No
     return None
 
 
-def _frame_nums(
-    packets: Sequence[Packet], heads: Heads | None, length_size: int, sps: H264Sps
-) -> tuple[list[int], list[int]]:
+def _frame_nums(payloads: Payloads, length_size: int, sps: H264Sps) -> tuple[list[int], list[int]]:
     """frame_num, or UNKNOWN or OTHER_RULES, and NAL unit header of each packet's first slice.
 
     Most samples start with a slice, whose header is read for all of them at once.
     """
-    if length_size == 4 and heads is not None and not sps.separate_planes:
-        numbers, headers = _frame_nums_at_once(heads, sps).tolist(), heads[:, 4].tolist()
+    if length_size == 4 and not sps.separate_planes:
+        numbers, headers = _frame_nums_at_once(payloads.heads, sps).tolist(), payloads.heads[:, 4].tolist()
     else:
-        numbers, headers = [UNKNOWN] * len(packets), [0] * len(packets)
+        numbers, headers = [UNKNOWN] * len(payloads), [0] * len(payloads)
     for place, number in enumerate(numbers):
         if number == UNKNOWN:
-            numbers[place], headers[place] = first_slice(packets[place].payload, length_size, sps)
+            numbers[place], headers[place] = first_slice(payloads[place], length_size, sps)
     return numbers, headers
 
 
@@ -115,44 +109,48 @@ def _frame_nums_at_once(heads: Heads, sps: H264Sps) -> IntArray:
         heads: uint8 (n, 9 or more), the first bytes of each.
         sps: one without colour planes of their own.
     """
-    word = np.ascontiguousarray(heads[:, 5:9]).view(">u4")[:, 0].astype(np.int64)
-    used = _bits_of_three_codes()[word >> 16]
-    number: IntArray = word >> (32 - sps.frame_num_bits - used) & ((1 << sps.frame_num_bits) - 1)
-    is_escaped = word & 0xFFFFFF == 3
-    number[is_escaped | (used == 0) | ~_IS_SLICE[heads[:, 4]]] = UNKNOWN
+    word = np.ascontiguousarray(heads[:, 5:9]).view(">u4")[:, 0]
+    shift = _shifts(sps.frame_num_bits)[heads[:, 5], heads[:, 6]]
+    number: IntArray = word >> shift & (1 << sps.frame_num_bits) - 1
+    unknown = (shift > 32) | _IS_OTHER[heads[:, 4]]
+    if sps.frame_num_bits > 8:  # it may reach into the fourth byte
+        unknown |= word & 0xFFFFFF == 3  # an emulation prevention byte
+    number[unknown] = UNKNOWN
     return number
 
 
-#: By NAL unit header: whether it is a whole slice's.
-_IS_SLICE = np.isin(np.arange(256) & NAL_UNIT_TYPE, (SLICE, IDR_SLICE))
+#: By NAL unit header: whether it is not a whole slice's.
+_IS_OTHER = ~np.isin(np.arange(256) & NAL_UNIT_TYPE, (SLICE, IDR_SLICE))
 
 
-@lru_cache(maxsize=1)
-def _bits_of_three_codes() -> IntArray:
-    """int64[65536]: how many of 16 bits three Exp-Golomb codes (clause 9.1) take; 0 = more than there are."""
+@lru_cache(maxsize=16)
+def _shifts(frame_num_bits: int) -> IntArray:
+    """int64 (256, 256), by the first two bytes of a slice header: how far behind frame_num the first four bytes end.
+
+    Three Exp-Golomb codes (clause 9.1) stand before it; more than 32 where two bytes do not hold them.
+    """
     bits, used = np.arange(1 << 16), np.zeros(1 << 16, np.int64)
     for _ in range(3):
         ahead = bits << used & 0xFFFF
         zeros = 16 - np.frexp(ahead.astype(np.float64))[1]  # the exponent is the number's bit length
         used = np.minimum(used + 2 * zeros + 1, 17)
-    return np.where(used > 16, 0, used)
+    return np.where(used > 16, 33, 32 - frame_num_bits - used).reshape(256, 256)
 
 
-def _sequence_parameters(info: StreamInfo, packets: Sequence[Packet]) -> H264Sps | None:
+def _sequence_parameters(info: StreamInfo, packets: Packets) -> H264Sps | None:
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
-        return _agreed(tuple(parameter_set_units(info, packets[0].payload)))
+        return _agreed(parameter_set_units(info, packets.payloads[0]))
     except (OutOfBitsError, ValueError):
         return None
 
 
-@lru_cache(maxsize=256)
-def _agreed(units: tuple[bytes, ...]) -> H264Sps | None:
+def _agreed(units: Iterable[bytes]) -> H264Sps | None:
     found = [_parsed(unit) for unit in units if unit[0] & NAL_UNIT_TYPE == SPS]
     return found[0] if len(set(map(_rules, found))) == 1 else None
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _parsed(unit: bytes) -> H264Sps:
     return parse_h264_sps(unit)
 

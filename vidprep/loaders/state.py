@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from vidprep.errors import SamplingError
+from vidprep.errors import ArgumentError, SamplingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,11 +41,11 @@ def checked_state(
         allow: differences that are accepted: "index", "batch_size".
 
     Raises:
-        ValueError: `allow` names what there is not.
+        ArgumentError: `allow` names what there is not.
         SamplingError: the state is of another plan, or of another batch size in mid-epoch, or no state at all.
     """
     if not allow <= DIFFERENCES:
-        raise ValueError(f"allow={sorted(allow)} goes beyond {sorted(DIFFERENCES)}")
+        raise ArgumentError(f"allow={sorted(allow)} goes beyond {sorted(DIFFERENCES)}")
     try:
         version, epoch, position, saved_size = (
             operator.index(state[name]) for name in ("version", "epoch", "position", "batch_size")

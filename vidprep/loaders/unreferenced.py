@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from vidprep.loaders.cut_reading import Heads, Payloads
+    from vidprep.loaders.packets import BoolArray, Payloads
     from vidprep.records import StreamInfo
 
-    BoolArray = npt.NDArray[np.bool_]
+    #: (256, 256), by the first two bytes of a NAL unit.
     Answers = npt.NDArray[np.int8]
 
-#: What the first two bytes of a sample's first NAL unit say of its picture.
+#: What the first two bytes of a sample's first NAL unit say of its picture; 0 of what is not asked for.
 REFERENCE, UNREFERENCED, UNSURE = 0, 1, 2
 
 
-def are_unreferenced(info: StreamInfo, payloads: Payloads, heads: Heads, candidate: BoolArray) -> BoolArray:
+def are_unreferenced(info: StreamInfo, payloads: Payloads, candidate: BoolArray) -> BoolArray:
     """bool[p]: which of the candidates' pictures no other refers to; False of the rest.
 
     Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
@@ -39,9 +39,10 @@ def are_unreferenced(info: StreamInfo, payloads: Payloads, heads: Heads, candida
     if info.codec == "vp9":
         return np.zeros(len(candidate), bool)
     answers, test = _ways_to_tell(info)
-    said = UNSURE if answers is None else answers[heads[:, 4].astype(np.uint16) << 8 | heads[:, 5]]
-    found: BoolArray = candidate & (said == UNREFERENCED)
-    for place in (candidate & (said == UNSURE)).nonzero()[0].tolist():
+    said = np.full(len(candidate), UNSURE) if answers is None else answers[payloads.heads[:, 4], payloads.heads[:, 5]]
+    said = said * candidate
+    found: BoolArray = said == UNREFERENCED
+    for place in (said == UNSURE).nonzero()[0].tolist():
         found[place] = test(payloads[place])
     return found
 
@@ -61,7 +62,7 @@ def _ways_to_tell(info: StreamInfo) -> tuple[Answers | None, Callable[[memoryvie
 @lru_cache(maxsize=1)
 def _h264_answers() -> Answers:
     """Slices are types 1 to 5."""
-    header = np.arange(1 << 16) >> 8
+    header = np.arange(256)[:, None].repeat(256, axis=1)
     is_slice = (header & 0x1F >= 1) & (header & 0x1F <= 5)
     return np.where(is_slice, header & 0x60 == 0, UNSURE).astype(np.int8)
 
@@ -69,7 +70,7 @@ def _h264_answers() -> Answers:
 @lru_cache(maxsize=8)
 def _hevc_answers(sub_layers: int) -> Answers:
     """Slices are types up to 31, of the base layer; those of even types up to 14 in the highest sub-layer stand alone."""
-    header = np.arange(1 << 16)
+    header = np.arange(1 << 16).reshape(256, 256)
     kind, layer = header >> 9 & 0x3F, header >> 3 & 0x3F
     unreferenced = (kind <= 14) & (kind % 2 == 0) & (header & 7 == sub_layers)
     return np.where((kind < 32) & (layer == 0), unreferenced, UNSURE).astype(np.int8)

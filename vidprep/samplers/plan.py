@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,7 @@ from vidprep.samplers.cost import balanced, cost_bound
 from vidprep.samplers.counts import clips_of_each, timeline_of
 from vidprep.samplers.draws import state_of, word
 from vidprep.samplers.layout import laid_out
+from vidprep.samplers.parse import parse_policy
 from vidprep.samplers.permutation import Permutation
 from vidprep.samplers.ranks import RankBatch, num_batches, rank_batches
 from vidprep.samplers.segments import Units, UnknownClip, read_segments
@@ -89,7 +91,7 @@ class Plan:
 
     Args:
         videos: an index, or a list of videos or timelines.
-        policy: which frames of a video make a clip.
+        policy: which frames of a video make a clip; a text or dict as `parse_policy` takes it will do.
         seed: any integer.
         clips: a table of segments (see `vidprep.samplers.segments.read_segments`): its rows are the units, a clip and
             its padding stay inside, other columns come out as labels. None = every video is a unit.
@@ -117,12 +119,17 @@ class Plan:
     """
 
     def __init__(
-        self, videos: VideoCollection | Sequence[VideoLike] | Sequence[Timeline], policy: Policy, *,
+        self, videos: VideoCollection | Sequence[VideoLike] | Sequence[Timeline],
+        policy: Policy | str | Mapping[str, Any], *,
         seed: int, clips: Any = None, shuffle: bool = True, clips_per_video: int = 1,
         weights: Sequence[float] | npt.NDArray[np.float64] | str | None = None, clips_per_epoch: int | None = None,
         buckets: Buckets | None = None, batch_size: int | None = None, drop_last_of_bucket: bool = False,
         balance: int = 0, max_cost: int | None = None,
     ) -> None:  # fmt: skip
+        policy = _policy_of(policy)
+        _check_videos(videos)
+        if not hasattr(seed, "__index__"):
+            raise SamplingError(f"seed={seed!r}: expected an integer")
         _check_integers(clips_per_video=clips_per_video, batch_size=batch_size, max_cost=max_cost)
         if (buckets is not None or balance) and batch_size is None:
             raise SamplingError("batch_size: needed with buckets and with balance")
@@ -370,8 +377,25 @@ def _reorder_depth(video: VideoLike | Timeline) -> int | None:
 
 def _check_integers(**values: int | None) -> None:
     for name, value in values.items():
-        if value is not None and value < 1:
-            raise SamplingError(f"{name}={value}: expected an integer >= 1")
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < 1):
+            raise SamplingError(f"{name}={value!r}: expected an integer >= 1")
+
+
+def _policy_of(policy: Any) -> Policy:
+    """A policy, or what its text or dict says."""
+    if isinstance(policy, str | Mapping):
+        return parse_policy(policy)
+    if not hasattr(policy, "choose") or isinstance(policy, type):
+        raise SamplingError(
+            f"policy={policy!r}: expected a policy, as RandomClip(16), or its text, as 'random:frames=16'"
+        )
+    chosen: Policy = policy
+    return chosen
+
+
+def _check_videos(videos: Any) -> None:
+    if isinstance(videos, str | bytes) or not (hasattr(videos, "__len__") and hasattr(videos, "__getitem__")):
+        raise SamplingError(f"videos={videos!r}: expected open_index(...), or a list of videos or timelines")
 
 
 def _units_of(clips: Any, videos: Any) -> tuple[Units, tuple[UnknownClip, ...]]:

@@ -53,6 +53,16 @@ class LocalSource:
             raise SourceError(f"cannot be read: {error}", uri=self.uri, offset=offset) from error
         return data
 
+    def read_into(self, offset: int, window: memoryview) -> int:
+        """Fill the window with the bytes from `offset` on; how many there were, fewer than it holds only at the end."""
+        try:
+            num_bytes = os.preadv(self._fd, (window,), offset)
+        except (OSError, OverflowError) as error:
+            raise SourceError(f"cannot be read: {error}", uri=self.uri, offset=offset) from error
+        if 0 < num_bytes < len(window):  # preadv stops at 2 GiB, and at the end
+            num_bytes += self.read_into(offset + num_bytes, window[num_bytes:])
+        return num_bytes
+
     def close(self) -> None:
         """Close the file; twice is harmless."""
         if self._fd >= 0:

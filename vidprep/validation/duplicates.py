@@ -7,6 +7,7 @@ collection without duplicates costs no read at all, and an answer is never a gue
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ __all__ = ["candidates", "content_digest", "size_signatures"]
 
 #: Bytes read at a time.
 READ_BYTES = 4 << 20
+#: Videos that are digested side by side, and handed to the threads that do it, at a time.
+DIGESTS_AT_ONCE, VIDEOS_AT_ONCE = 8, 256
 #: Odd multiplier of the hash of sizes (2**64 / golden ratio, as in Knuth's multiplicative hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -91,7 +94,10 @@ def _pieces(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def same_content(videos: Any, group: IntArray) -> Iterator[tuple[int, int]]:
     """(video, the first video with the same bytes) among a group of candidates."""
     first: dict[bytes, int] = {}
-    for place in group.tolist():
-        digest = content_digest(videos[place])
-        if digest is not None and (earlier := first.setdefault(digest, place)) != place:
-            yield place, earlier
+    with ThreadPoolExecutor(DIGESTS_AT_ONCE) as threads:  # reading and hashing are both done without the GIL
+        for begin in range(0, len(group), VIDEOS_AT_ONCE):
+            places = group[begin : begin + VIDEOS_AT_ONCE].tolist()
+            digests = threads.map(content_digest, [videos[place] for place in places])
+            for place, digest in zip(places, digests, strict=True):
+                if digest is not None and (earlier := first.setdefault(digest, place)) != place:
+                    yield place, earlier

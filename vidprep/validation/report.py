@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ PAGE_EXAMPLES = 50
 
 
 def as_json(finding: dict[str, Any]) -> dict[str, Any]:
-    """A finding as JSON values; a name that is not UTF-8 has its bytes in hexadecimal beside it."""
+    """A finding as JSON values; a name that is not UTF-8 is as Python has it, with its bytes in hexadecimal beside it."""
     raw = finding.pop("video_bytes")
-    return finding if raw is None else finding | {"video_bytes": raw.hex()}
+    return finding if raw is None else finding | {"video": os.fsdecode(raw), "video_bytes": raw.hex()}
 
 
 def write_json(report: Report, out: IO[str]) -> None:

@@ -173,7 +173,7 @@ class _Run:
         self._signatures.append(duplicates.size_signatures(bounds - bounds[0], sizes.flatten().to_numpy()))
         self._ok.append(columns.ok)
         self._frames += int(np.nansum(columns.numbers("num_frames")))
-        self._seconds += float(np.nansum(columns.numbers("duration_seconds")))
+        self._seconds += float(np.fmax(columns.numbers("duration_seconds"), 0).sum())
 
     def duplicates(self, store: Store) -> None:
         """Videos with the same bytes; only those with the same sizes are read."""

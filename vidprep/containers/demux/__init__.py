@@ -37,8 +37,8 @@ _WITHOUT_TIMES = frozenset({"avi", "h264", "hevc", "vvc", "evc", "m4v", "mpegvid
 _WITH_SLOTS = frozenset({"avi"})
 _MPEG_SYSTEMS = frozenset({"mpegts", "mpegps"})
 
-#: Head of an auxiliary unit of Dirac: parse info prefix and parse code.
-_DIRAC_AUXILIARY = b"BBCD\x20"
+#: Where a JPEG picture has others in its file, previews of it or parts (CIPA DC-007): the index of them in its header.
+_MULTI_PICTURE, _MULTI_PICTURE_BYTES = b"MPF\0", 1 << 17
 
 #: First bytes that tell the length of transport stream packets.
 _HEAD_BYTES = 1024
@@ -53,16 +53,19 @@ class _Rows:
     numbers: array[int] = field(default_factory=lambda: array("q"))
     last_pos: int = 0
 
-    def add(self, packet: Any, offset: int, *, is_key: bool) -> None:
+    def add(self, packet: Any, offset: int) -> None:
         self.numbers.extend((
             offset,
             packet.size,
             MISSING if packet.pts is None else packet.pts,
             MISSING if packet.dts is None else packet.dts,
             packet.duration or 0,
-            is_key,
+            packet.is_keyframe,
             packet.is_corrupt,
         ))  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.numbers) // len(_COLUMNS)
 
     def columns(self) -> IntArray:
         return np.array(self.numbers, dtype=np.int64).reshape(-1, len(_COLUMNS)).T
@@ -77,6 +80,7 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
             only decoding would tell, beyond the budget.
     """
     with open_video(read_at, size_bytes) as (container, stream):
+        is_motion_jpeg = container_name(container) == "mjpeg"
         pictures = PictureOrder(stream, size_bytes)
         ranges = PacketRanges(read_at, container_name(container))
         rows, tail, first = _Rows(), Tail(), b""
@@ -86,11 +90,12 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
             first = first or data
             pos = pos if packet.pos is None else packet.pos
             offset = ranges.locate(packet.pos, data)
-            is_key = packet.is_keyframe and _can_start(stream.codec_context.name, first, data)
-            rows.add(packet, pos if packet.pos is None else offset, is_key=is_key)
+            rows.add(packet, pos if packet.pos is None else offset)
             tail.add(packet, data)
             pictures.feed(packet, row)
         pictures.feed(None, -1)
+        if is_motion_jpeg and (len(rows) == 1 or _MULTI_PICTURE in first[:_MULTI_PICTURE_BYTES]):
+            raise NotMediaError("a single picture (JPEG)", offset=0)
         if not pictures.is_complete and _has_no_other_order(container, stream):
             raise LimitError("too much to decode for the order of its pictures, which the container does not tell")
         head = read_at(0, _HEAD_BYTES)
@@ -100,15 +105,6 @@ def parse(read_at: ReadAt, size_bytes: int) -> ParsedVideo:
         early = Finding(reason=Reason.TRUNCATED, message="the file ends earlier than its container says")
         return replace(parsed, warnings=(early, *parsed.warnings))
     return parsed
-
-
-def _can_start(codec: str, first_sample: bytes, sample: bytes) -> bool:
-    """Whether a decoder that begins with this key sample gives what one gives that began with the first.
-
-    Versions of the encoder Schroedinger code Dirac with quantiser steps of their own. It names itself in an auxiliary
-    unit of the first sample alone, and FFmpeg's decoder goes by that name.
-    """
-    return codec != "dirac" or _DIRAC_AUXILIARY not in first_sample or _DIRAC_AUXILIARY in sample
 
 
 def _has_no_other_order(container: Any, stream: Any) -> bool:

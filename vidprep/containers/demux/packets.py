@@ -31,6 +31,8 @@ _OPTIONS = {
     "max_pixels": str(1 << 28),
     "max_streams": "100",
 }
+#: What JPEG pictures start with: one of them, or a film of them without a container.
+_JPEG = b"\xff\xd8\xff"
 #: A demuxer may ask for this many times the file's bytes, and give this many times as payload, before it is stopped.
 _MAX_READ_FACTOR, _READ_SLACK_BYTES = 16, 64 << 20
 _MAX_PAYLOAD_FACTOR, _PAYLOAD_SLACK_BYTES = 2, 1 << 20
@@ -76,7 +78,10 @@ def open_video(read_at: ReadAt, size_bytes: int) -> Iterator[tuple[Any, Any]]:
     """The opened container and its first video stream that is no attached picture."""
     file = ReadAtFile(_bounded(read_at, size_bytes), size_bytes)
     try:
-        container = av.open(file, mode="r", metadata_errors="replace", options=_OPTIONS)
+        is_jpeg = read_at(0, len(_JPEG)) == _JPEG  # of large pictures FFmpeg sees but one, and no film
+        container = av.open(
+            file, mode="r", format="mjpeg" if is_jpeg else None, metadata_errors="replace", options=_OPTIONS
+        )
     except av.FFmpegError as error:
         raise NotMediaError(f"no container that FFmpeg and vidprep know ({error.strerror})", offset=0) from error
     with container:

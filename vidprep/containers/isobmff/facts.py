@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vidprep.containers.codecconfig import codec_facts
 from vidprep.containers.isobmff.fourccs import CONTAINER_BY_BRAND
 from vidprep.containers.isobmff.tracks import Geometry, describe, geometry, media_header
+from vidprep.containers.remembered import MAX_KEY_BYTES
 from vidprep.records import StreamInfo
 from vidprep.timebase import altered
 
@@ -48,9 +49,13 @@ def stream_facts(entry: Entry, timescale: int) -> StreamInfo:
     return common_info(entry, Geometry(0, 0, 0, None), b"", timescale)
 
 
-@lru_cache(maxsize=512)
 def common_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> StreamInfo:
     """What files of one source have in common."""
+    read = _remembered_info if len(entry.config) <= MAX_KEY_BYTES else _read_info
+    return read(entry, place, brand, timescale)
+
+
+def _read_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> StreamInfo:
     codec = entry.codec or ""
     facts = codec_facts(codec, entry.facts_config)
     width, height = facts.width or entry.width or place.width, facts.height or entry.height or place.height
@@ -86,6 +91,9 @@ def common_info(entry: Entry, place: Geometry, brand: bytes, timescale: int) -> 
         reorder_depth=facts.reorder_depth,
         nvdec=facts.nvdec,
     )
+
+
+_remembered_info = lru_cache(maxsize=512)(_read_info)
 
 
 def _aspect(place: Geometry, entry: Entry, facts: CodecFacts) -> tuple[int, int]:

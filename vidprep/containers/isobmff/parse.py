@@ -9,7 +9,7 @@ import numpy as np
 
 from vidprep.containers.bitstream import INTRA_ONLY, head_bytes, is_understood, sample_facts
 from vidprep.containers.in_band import in_band
-from vidprep.containers.isobmff.boxes import Window, children
+from vidprep.containers.isobmff.boxes import HEAD_BYTES, Window, children
 from vidprep.containers.isobmff.edits import read_edits
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import Totals, stream_facts, stream_info
@@ -75,8 +75,8 @@ def parse(read_at: ReadAt, size_bytes: int, head: bytes = b"") -> ParsedVideo:
     Raises:
         ContainerError: no table can be had; `offset` says where.
     """
-    window = Window(read_at, size_bytes, head)
-    return read_plain(window) or _parse_any(window)
+    head = head or read_at(0, HEAD_BYTES)
+    return read_plain(read_at, size_bytes, head) or _parse_any(Window(read_at, size_bytes, head))
 
 
 def _parse_any(window: Window) -> ParsedVideo:

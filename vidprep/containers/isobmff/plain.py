@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from vidprep.containers.isobmff.boxes import u32, u64
+from vidprep.containers.isobmff.boxes import INDEX_BYTES, u32, u64
 from vidprep.containers.isobmff.entries import read_entries
 from vidprep.containers.isobmff.facts import common_info
 from vidprep.containers.isobmff.plain_samples import FOREVER, NotPlain, Tables, sample_table
@@ -20,8 +20,7 @@ from vidprep.records import ParsedVideo
 from vidprep.timebase import altered, unchecked
 
 if TYPE_CHECKING:
-    from vidprep.containers.isobmff.boxes import Window
-    from vidprep.records import StreamInfo
+    from vidprep.records import ReadAt, StreamInfo
 
 #: A larger movie box takes so long to convert that the pass saves nothing.
 MAX_PLAIN_BYTES = 1 << 18
@@ -47,39 +46,30 @@ _VERSION_1 = 1 << 24
 _Places = dict[bytes, int]
 
 
-class _Track(NamedTuple):
-    handler: bytes
-    track_id: int
-    picture: int
-    """where the matrix, width and height are"""
-    information: int
-    """where minf is"""
-    timescale: int
-    duration: int
-    edit: tuple[int, int, int] | None
-    """duration, media time and rate, as stored"""
+#: Handler, id, place of the matrix (width and height behind it), place of minf, timescale, duration, and its only edit:
+#: duration, media time and rate, as stored.
+_Track = tuple[bytes, int, int, int, int, int, tuple[int, int, int] | None]
 
 
-def read_plain(window: Window) -> ParsedVideo | None:
-    """The film of a file with a plain movie; None if it is anything else."""
+def read_plain(read_at: ReadAt, size_bytes: int, head: bytes) -> ParsedVideo | None:
+    """The film of a file with a plain movie; None if it is anything else. Arguments as of `parse`."""
     try:
-        return _read(*_find_movie(window), window.size_bytes)
+        return _read(*_find_movie(read_at, size_bytes, head), size_bytes)
     except (NotPlain, KeyError, IndexError, StructError):  # the latter: a box is not there, or too short
         return None
 
 
-def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
+def _find_movie(read_at: ReadAt, size_bytes: int, head: bytes) -> tuple[bytes, int, int, bytes]:
     """The buffer that holds the movie box, its body's first byte, the byte after its last; and the file's brand."""
-    brand, position = b"", 0
-    data, at = window.view(0, 16)
+    data, brand, at, position = head, b"", 0, 0
     for _ in range(_MAX_TOP_BOXES):
         size, kind = _header(data, at)
         if kind == b"moov":
             if not 8 <= size <= MAX_PLAIN_BYTES:
                 raise NotPlain
             if at + size > len(data):
-                data, at = window.exactly(position, size)
-                if at + size > len(data):
+                data, at = read_at(position, size), 0
+                if size > len(data):
                     raise NotPlain
             return data, at + 8, at + size, brand
         if kind == b"ftyp":
@@ -91,9 +81,9 @@ def _find_movie(window: Window) -> tuple[bytes, int, int, bytes]:
         position += size
         at += size
         if at + 16 > len(data):
-            if position + 16 > window.size_bytes:
+            if position + 16 > size_bytes:
                 break
-            data, at = window.view(position, 16)
+            data, at = read_at(position, INDEX_BYTES), 0
     raise NotPlain
 
 
@@ -111,19 +101,25 @@ _MAX_TOP_BOXES = 16
 
 
 def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> ParsedVideo:
-    header, places = _movie_boxes(data, start, end)
-    number, film, audio = _choose(data, places)
+    header, number, film, audio = _movie(data, start, end)
+    _, track_id, picture, information, timescale, _, edit = film
     size, _, version, movie_timescale = _mvhd(data, header)
-    if size != 108 or version >= _VERSION_1:
+    if size != 108 or version >= _VERSION_1 or not timescale:
         raise NotPlain
-    tables = Tables(data, *_sample_boxes(data, film.information))
-    common = _facts(data, header, film, tables, brand)
-    edit = _segment(film.edit, film.timescale, movie_timescale) if film.edit else None
-    table, last_duration = sample_table(tables, edit, size_bytes)
+    tables = Tables(data, *_sample_boxes(data, information))
+    setup = data[tables.setup : tables.start]
+    if len(setup) > MAX_SETUP_BYTES:
+        raise NotPlain
+    matrix = data[header + 44 : header + 80]
+    common = _common(setup, data[picture : picture + 44], matrix, brand[:3], timescale)
+    if common is None:
+        raise NotPlain
+    segment = _segment(edit, timescale, movie_timescale) if edit else None
+    table, last_duration = sample_table(tables, segment, size_bytes)
     info = altered(
         common,
         stream_index=number,
-        track_id=film.track_id,
+        track_id=track_id,
         last_duration_ticks=last_duration,
         header_num_frames=len(table.size),
         has_audio=audio is not None,
@@ -132,23 +128,33 @@ def _read(data: bytes, start: int, end: int, brand: bytes, size_bytes: int) -> P
     return unchecked(ParsedVideo, info=info, table=table, method="header")
 
 
-def _movie_boxes(data: bytes, at: int, end: int) -> tuple[int, list[tuple[int, int]]]:
-    """Where the movie's header is, and the bodies of its tracks."""
-    header, tracks, last = 0, [], end - 8
+def _movie(data: bytes, at: int, end: int) -> tuple[int, int, _Track, _Track | None]:
+    """Where the movie's header is, number of the only video track, that track, and the first sound."""
+    film = audio = None
+    header = index = number = 0
+    last = end - 8
     while at <= last:
         size, kind = _header(data, at)
         if size < 8:
             raise NotPlain
         if kind == b"trak":
-            tracks.append((at + 8, at + size))
+            track = _usual_track(data, at + 8, at + size) or _track(data, at + 8, at + size)
+            handler = track[0]
+            if handler == b"soun":
+                audio = audio or track
+            elif handler == b"vide" and film is None:
+                film, number = track, index
+            elif handler in _VIDEO:
+                raise NotPlain
+            index += 1
         elif kind == b"mvhd" and not header:
             header = at
         elif kind in _NOT_IN_MOVIE or (kind == b"udta" and data.find(b"covr", at, at + size) >= 0):
             raise NotPlain
         at += size
-    if at != end or not header:
+    if at != end or not header or film is None:
         raise NotPlain
-    return header, tracks
+    return header, number, film, audio
 
 
 _NOT_IN_MOVIE = frozenset({b"mvhd", b"mvex", b"cmov"})
@@ -169,23 +175,6 @@ def _boxes(data: bytes, at: int, end: int, known: frozenset[bytes]) -> _Places:
     return found
 
 
-def _choose(data: bytes, places: list[tuple[int, int]]) -> tuple[int, _Track, _Track | None]:
-    """Number of the only video track, that track, and the first sound."""
-    film = audio = None
-    number = 0
-    for index, (start, end) in enumerate(places):
-        track = _usual_track(data, start, end) or _track(data, start, end)
-        if track.handler == b"soun":
-            audio = audio or track
-        elif track.handler == b"vide" and film is None:
-            film, number = track, index
-        elif track.handler in _VIDEO:
-            raise NotPlain
-    if film is None:
-        raise NotPlain
-    return number, film, audio
-
-
 def _usual_track(data: bytes, start: int, end: int) -> _Track | None:
     """A track whose boxes stand in the usual order and are of the usual sizes, so that one look tells all; or None."""
     (
@@ -198,8 +187,7 @@ def _usual_track(data: bytes, start: int, end: int) -> _Track | None:
     size, kind = _header(data, information)
     if kind != b"minf" or information + size != end:
         return None
-    edit = duration, media_time, rate
-    return _Track(handler, track_id, start + 48, information, timescale, media_duration, edit)
+    return handler, track_id, start + 48, information, timescale, media_duration, (duration, media_time, rate)
 
 
 # tkhd, edts with an elst of one entry, mdia, mdhd and hdlr, the constant parts of each in one piece
@@ -224,7 +212,7 @@ def _track(data: bytes, start: int, end: int) -> _Track:
     if (header_size, size) != (92, 32) or version >= _VERSION_1 or header_version >= _VERSION_1 or named < 20:
         raise NotPlain
     edit = _edit(data, boxes[b"edts"]) if handler == b"vide" and b"edts" in boxes else None
-    return _Track(handler, track_id, header + 48, media[b"minf"], timescale, duration, edit)
+    return handler, track_id, header + 48, media[b"minf"], timescale, duration, edit
 
 
 def _edit(data: bytes, at: int) -> tuple[int, int, int]:
@@ -239,9 +227,8 @@ _VIDEO = frozenset({b"vide", b"pict"})
 
 
 def _seconds(audio: _Track) -> float | None:
-    if not audio.timescale or not audio.duration or audio.duration == 0xFFFFFFFF:
-        return None
-    return audio.duration / audio.timescale
+    timescale, duration = audio[4:6]
+    return duration / timescale if timescale and duration and duration != 0xFFFFFFFF else None
 
 
 def _sample_boxes(data: bytes, information: int) -> tuple[int, int]:
@@ -262,18 +249,6 @@ def _sample_boxes(data: bytes, information: int) -> tuple[int, int]:
 
 #: vmhd and dinf as nearly all have them.
 _USUAL_INFORMATION = b"\0\0\0\x14vmhd\0\0\0\1" + bytes(8) + b"\0\0\0\x24dinf" + SAME_FILE
-
-
-def _facts(data: bytes, header: int, film: _Track, tables: Tables, brand: bytes) -> StreamInfo:
-    """What the headers say of the film."""
-    if not film.timescale or tables.start - tables.setup > MAX_SETUP_BYTES:
-        raise NotPlain
-    at = film.picture
-    setup, picture, matrix = data[tables.setup : tables.start], data[at : at + 44], data[header + 44 : header + 80]
-    common = _common(setup, picture, matrix, brand[:3], film.timescale)
-    if common is None:
-        raise NotPlain
-    return common
 
 
 @lru_cache(maxsize=512)

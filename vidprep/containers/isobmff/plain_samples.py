@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _FEW_RUNS, _FEW_KEYS = 8, 16
 #: So many numbers, for which numpy takes longer.
 _FEW = [Struct(f">{count}I").unpack_from for count in range(3 * _FEW_RUNS + 1)]
+#: Runs that may stand for more samples than this are counted before they are expanded.
+_MAX_UNCOUNTED = 1 << 22
 #: An edit without an end.
 FOREVER = 1 << 62
 #: What may stand beside each other.
@@ -56,19 +59,21 @@ class Tables:
         self.places = _table_places(data, at + 8, end)
         self.setup, size, _ = self.places[b"stsd"]
         self.start = start = self.setup + size
-        self.words = np.ndarray((end - start) >> 2, _U32, data, start).astype(_INT64)
+        self.words = np.frombuffer(data, _U32, (end - start) >> 2, start).astype(_INT64)
 
     def records(self, kind: bytes, width: int) -> IntArray:
         """The numbers of a table with an entry count and records of `width` 32-bit numbers."""
         at, size, count = self.places[kind]
-        return self._numbers(at + 16, at + size, count * width)
+        return self._numbers(at + 16, size - 16, count * width)
 
     def sizes(self) -> IntArray:
         """Bytes of each sample, all with some."""
         at, size, constant = self.places[b"stsz"]
         count = u32(self.data, at + 16)[0]
-        sizes = self._numbers(at + 20, at + size, count)
-        if constant or not count or not sizes.item(sizes.argmin()):
+        if constant or not count:
+            raise NotPlain
+        sizes = self._numbers(at + 20, size - 20, count)
+        if not sizes.item(sizes.argmin()):
             raise NotPlain
         return sizes
 
@@ -82,12 +87,12 @@ class Tables:
             raise NotPlain
         return chunks
 
-    def _numbers(self, first: int, end: int, count: int) -> IntArray:
-        if first + 4 * count > end:
+    def _numbers(self, first: int, room: int, count: int) -> IntArray:
+        if 4 * count > room:
             raise NotPlain
         at = first - self.start
         if at & 3 or at < 0:  # behind a box of odd size, or before the set-up
-            return np.ndarray(count, _U32, self.data, first).astype(_INT64)
+            return np.frombuffer(self.data, _U32, count, first).astype(_INT64)
         at >>= 2
         return self.words[at : at + count]
 
@@ -98,11 +103,11 @@ def _table_places(data: bytes, at: int, end: int) -> dict[bytes, tuple[int, int,
     last = end - 16
     while at <= last:
         size, kind, count = _counted(data, at)
-        if size < 16 or kind in found:
+        if size < 16 or kind not in _IN_TABLES or kind in found:
             raise NotPlain
         found[kind] = at, size, count
         at += size
-    if at != end or not found.keys() <= _IN_TABLES:
+    if at != end:
         raise NotPlain
     return found
 
@@ -137,7 +142,7 @@ def _offsets(tables: Tables, sizes: IntArray, size_bytes: int) -> IntArray:
     """Where the samples lie, each of them whole within the file."""
     chunks = tables.far_chunks() if b"co64" in tables.places else tables.records(b"stco", 1)
     at, size, count = tables.places[b"stsc"]
-    if not count or not len(chunks) or 12 * count + 16 > size:
+    if not count or 12 * count + 16 > size:
         raise NotPlain
     if count <= _FEW_RUNS:
         offset = _place_few_runs(_FEW[3 * count](tables.data, at + 16), chunks, sizes)
@@ -156,15 +161,17 @@ def _place_few_runs(runs: tuple[int, ...], chunks: IntArray, sizes: IntArray) ->
     first = done = 0
     if runs[0] != 1:
         raise NotPlain
-    for stop, count in zip((*runs[3::3], num_chunks + 1), runs[1::3], strict=True):
-        last = stop - 1
+    for at in range(1, len(runs), 3):
+        count = runs[at]
+        last = runs[at + 2] - 1 if at + 2 < len(runs) else num_chunks
         end = done + (last - first) * count
         if not first < last <= num_chunks or not done < end <= n:
             raise NotPlain
         if count == 1:
             offset[done:end] = chunks[first:last]
-        elif first == last - 1:
-            _place_one_chunk(offset[done:end], chunks.item(first), sizes[done:end])
+        elif end == done + 2:
+            offset[done] = start = chunks.item(first)
+            offset[done + 1] = start + sizes.item(done)
         else:
             block = offset[done:end].reshape(-1, count)
             block[:, 0] = chunks[first:last]
@@ -176,15 +183,9 @@ def _place_few_runs(runs: tuple[int, ...], chunks: IntArray, sizes: IntArray) ->
     return offset
 
 
-def _place_one_chunk(offset: IntArray, start: int, sizes: IntArray) -> None:
-    offset[0] = start
-    if len(offset) == 2:
-        offset[1] = start + sizes.item(0)
-    else:
-        np.add(sizes[:-1].cumsum(), start, out=offset[1:])
-
-
 def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntArray:
+    if not len(chunks):
+        raise NotPlain
     per_chunk = expand_runs(runs[0::3], runs[1::3], len(chunks))
     last = np.add.accumulate(per_chunk)
     if last.item(-1) != len(sizes):
@@ -195,22 +196,32 @@ def _place_many_runs(runs: IntArray, chunks: IntArray, sizes: IntArray) -> IntAr
 def _times(tables: Tables, n: int, begin: int) -> tuple[IntArray, IntArray | int]:
     """Composition times from `begin` on, and durations; a number for durations that are all the same."""
     at, size, count = tables.places[b"stts"]
+    duration: IntArray | int
     if count == 1 and size >= 24:
         count, step = _FEW[2](tables.data, at + 16)
         if count != n or step >= IMPLAUSIBLE_STEP:
             raise NotPlain
-        pts, duration = np.arange(-begin, n * step - begin, step) if step else np.full(n, -begin), step
+        duration, decoded = step, _even_times(step, begin)[:n] if n <= _SHARED else np.arange(n) * step - begin
     else:
         duration = _expanded(tables.records(b"stts", 2), n)
         if duration.item(duration.argmax()) >= IMPLAUSIBLE_STEP:
             raise NotPlain
-        pts = np.empty(n, _INT64)
-        pts[0] = 0
-        np.add.accumulate(duration[:-1], out=pts[1:])
-        pts -= begin
-    if b"ctts" in tables.places:
-        pts += _expanded(tables.records(b"ctts", 2), n)
-    return pts, duration
+        decoded = np.empty(n, _INT64)
+        decoded[0] = -begin
+        np.subtract(np.add.accumulate(duration[:-1]), begin, out=decoded[1:])
+    if b"ctts" not in tables.places:
+        return decoded.copy(), duration
+    return decoded + _expanded(tables.records(b"ctts", 2), n), duration
+
+
+#: Videos up to this long share their decode times.
+_SHARED = 2048
+
+
+@lru_cache(maxsize=64)
+def _even_times(step: int, begin: int) -> IntArray:
+    """int64[_SHARED]: multiples of `step`, less `begin`. Of the few frame rates and delays that there are."""
+    return np.arange(_SHARED) * step - begin
 
 
 def _demand_usual(offsets: IntArray) -> None:
@@ -223,41 +234,53 @@ def _expanded(runs: IntArray, n: int) -> IntArray:
     """The value of each of n samples, from runs of (count, value)."""
     counts, values = runs[0::2], runs[1::2]
     num_runs = len(values)
-    if num_runs == n and counts.item(counts.argmax()) == 1 == counts.item(counts.argmin()):
-        return values
-    if not num_runs or np.add.accumulate(counts).item(-1) != n:
+    if not num_runs:
         raise NotPlain
-    return values.repeat(counts)
+    longest = counts.item(counts.argmax())
+    if num_runs == n and longest == 1 == counts.item(counts.argmin()):
+        return values
+    if longest * num_runs > _MAX_UNCOUNTED and np.add.accumulate(counts).item(-1) != n:
+        raise NotPlain
+    expanded = values.repeat(counts)
+    if len(expanded) != n:
+        raise NotPlain
+    return expanded
 
 
 def _flags(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str, IntArray]]:
     """The flags, and `key_rows` where that is known at once."""
     places = tables.places
-    flags, key_rows = _keys_shown(tables, n) if b"stss" in places else (np.full(n, _KEY_SHOWN, _UINT8), {})
+    key_rows: dict[str, IntArray] = {}
+    if b"stss" not in places:
+        flags = np.full(n, _KEY_SHOWN, _UINT8)
+    elif 0 < places[b"stss"][2] <= _FEW_KEYS:
+        flags, key_rows["key_rows"] = _few_keys(tables, n)
+    else:
+        flags = _many_keys(tables.records(b"stss", 1), n)
     if b"sdtp" in places and places[b"sdtp"][1] >= n + 12:
         dependencies = np.ndarray(n, _UINT8, tables.data, places[b"sdtp"][0] + 12)
         flags |= ((dependencies & _DEPENDED_ON) == _NOT_DEPENDED_ON) * _DISPOSABLE
     return flags, key_rows
 
 
-def _keys_shown(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str, IntArray]]:
-    """The flags of samples of which some are listed as keys."""
+def _few_keys(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], IntArray]:
     at, size, count = tables.places[b"stss"]
-    if 0 < count <= _FEW_KEYS and 4 * count + 16 <= size:
-        few, rows = _SHOWN_BYTE * n, []
-        last = -1
-        for key in _FEW[count](tables.data, at + 16):
-            row = key - 1  # samples are numbered from 1
-            if row <= last:
-                raise NotPlain
-            few[row] = _KEY_SHOWN
-            rows.append(row)
-            last = row
-        return np.ndarray(n, _UINT8, few), {"key_rows": np.array(rows, _INT64)}
-    keys = tables.records(b"stss", 1)
+    if 4 * count + 16 > size:
+        raise NotPlain
+    flags, rows, last = _SHOWN_BYTE * n, [], 0
+    for key in _FEW[count](tables.data, at + 16):  # samples are numbered from 1
+        if key <= last:
+            raise NotPlain
+        flags[key - 1] = _KEY_SHOWN
+        rows.append(key - 1)
+        last = key
+    return np.frombuffer(flags, _UINT8), np.array(rows, _INT64)
+
+
+def _many_keys(keys: IntArray, n: int) -> npt.NDArray[np.uint8]:
     if not len(keys) or not keys.item(0):
         raise NotPlain
     flags = np.empty(n + 1, _UINT8)
     flags.fill(_SHOWN)
     flags[keys] = _KEY_SHOWN
-    return flags[1:], {}
+    return flags[1:]

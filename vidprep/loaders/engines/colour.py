@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from av.video.reformatter import Colorspace, Interpolation, VideoReformatter
 
-from vidprep.errors import DecodeError
+from vidprep.errors import ArgumentError, DecodeError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,7 +41,7 @@ class RgbConverter:
 
     def __init__(self, *, dtype: str = "uint8", colour_default: str | None = None) -> None:
         if dtype not in RGB_FORMATS:
-            raise ValueError(f"dtype={dtype!r} is none of {', '.join(RGB_FORMATS)}")
+            raise ArgumentError(f"dtype={dtype!r} is none of {', '.join(RGB_FORMATS)}")
         self._format = RGB_FORMATS[dtype]
         self._default = DEFAULT_MATRICES[colour_default or "bt601"]
         self._to_planes, self._to_rgb = VideoReformatter(), VideoReformatter()

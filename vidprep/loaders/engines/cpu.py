@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from vidprep.loaders.cut import Cut, Packet
+    from vidprep.loaders.cut import Cut
+    from vidprep.loaders.packets import Packet, Packets
 
     Pictures = npt.NDArray[Any]
 
@@ -121,8 +122,7 @@ def reorder_depth(cut: Cut) -> int:
     """Most pictures that precede another in decode order and follow it in presentation order."""
     depth = 0
     for segment in cut.segments:
-        pts = np.array([packet.pts for packet in segment])
-        rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
+        rank = np.argsort(np.argsort(segment.pts, kind="stable"), kind="stable")
         depth = max(depth, int((np.arange(len(rank)) - rank).max(initial=0)))
     return depth
 
@@ -134,7 +134,7 @@ def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int, out: Pic
         raise DecodeError(error.message, uri=cut.uri, frame_index=int(cut.frames[place])) from None
 
 
-def _wanted_pictures(decoder: Any, segment: tuple[Packet, ...], damage: _Damage) -> Iterator[tuple[int, Any]]:
+def _wanted_pictures(decoder: Any, segment: Packets, damage: _Damage) -> Iterator[tuple[int, Any]]:
     """(place in cut.frames, frame) of each wanted picture of a segment, in output order."""
     damage.restart()
     for packet in segment:

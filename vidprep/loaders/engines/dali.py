@@ -20,6 +20,7 @@ import numpy as np
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
+from vidprep.loaders.elementary import elementary_packets
 from vidprep.loaders.engines.dali_planes import planes_of
 from vidprep.loaders.engines.full_range import CODECS as CODECS_OF_EITHER_RANGE
 from vidprep.loaders.engines.full_range import with_full_range
@@ -27,7 +28,6 @@ from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_to_rgb
 from vidprep.loaders.engines.sequences import sequences
 from vidprep.loaders.mp4_writer import cut_to_mp4
-from vidprep.loaders.packet_forms import elementary_packets
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 #: Counted for clips that the cpu engine decoded because RGB does not tell what was decoded.
 UNCERTAIN = "RGB does not tell the samples"
+
+#: The same because DALI could not: the cpu engine decodes the clip, or says what is wrong with it.
+FAILED = "DALI failed"
 
 #: Codecs that DALI's CPU build decodes (H.264 and HEVC were removed in 2.1.1).
 CPU_CODECS = frozenset({"vp8", "vp9", "mjpeg"})
@@ -111,16 +114,14 @@ class DaliEngine:
             converted = with_full_range(converted)
         file, places = cut_to_mp4(converted)
         pictures = self._run(cut, file, places.astype(np.int32))
-        if tuple(pictures.shape) != (len(cut.frames), info.height, info.width, 3):
-            raise DecodeError(
-                f"DALI returned {tuple(pictures.shape)}, the video is {info.width}x{info.height}", uri=cut.uri
-            )  # fmt: skip
+        if pictures is None or tuple(pictures.shape) != (len(cut.frames), info.height, info.width, 3):
+            return self._decoded_on_cpu(cut, FAILED)
         colour_range = "full" if info.codec in CODECS_OF_EITHER_RANGE else _range(info)
         planes = []
         for picture in pictures:
             found = planes_of(picture, colour_range, device=self._device)
             if found is None:
-                return self._decoded_on_cpu(cut)
+                return self._decoded_on_cpu(cut, UNCERTAIN)
             planes.append(found)
         if self._device == "cpu":
             return _recoloured(planes, info)
@@ -131,12 +132,12 @@ class DaliEngine:
         """Clips that the cpu engine decoded."""
         return sum(self.fallbacks.values())
 
-    def _decoded_on_cpu(self, cut: Cut) -> Any:
+    def _decoded_on_cpu(self, cut: Cut, reason: str) -> Any:
         from vidprep.loaders.engines.cpu import CpuEngine
 
-        logger.debug("%s: %s; the cpu engine takes it", cut.uri, UNCERTAIN)
+        logger.debug("%s: %s; the cpu engine takes it", cut.uri, reason)
         with self._lock:
-            self.fallbacks[UNCERTAIN] = self.fallbacks.get(UNCERTAIN, 0) + 1
+            self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
         pictures = CpuEngine(colour_default=self._colour_default).decode(cut)
         if self._device == "cpu":
             return pictures
@@ -155,6 +156,7 @@ class DaliEngine:
             self._pipe = None
 
     def _run(self, cut: Cut, file: bytes, places: Any) -> Any:
+        """RGB (F, H, W, 3), None where DALI fails: at damage, and at sizes and codecs that the GPU does not decode."""
         with self._lock:
             if self._pipe is None:
                 raise RuntimeError("the engine is closed")
@@ -164,9 +166,8 @@ class DaliEngine:
                 (out,) = self._pipe.run()
             except RuntimeError as error:
                 self._pipe = self._built()
-                raise DecodeError(
-                    f"DALI: {_cause(error)}", uri=cut.uri, frame_index=int(cut.frames[0])
-                ) from error  # fmt: skip
+                logger.debug("%s: DALI: %s", cut.uri, _cause(error))
+                return None
         return np.asarray(out.as_cpu().as_tensor())[0]
 
     def _nothing(self, info: StreamInfo) -> Any:

@@ -6,7 +6,11 @@ dali/operators/video/color_space.cu). That is a linear map of more numbers than 
 it, up to rounding, and the true samples are the nearest integers. The GPU kernel's constants are rounded to three
 digits and its zeros are 1/16 and 1/2 of 255: half a level off in chroma.
 
-What a channel cut off at 0 or 255 is lost, and then another decoder is needed.
+What a channel cut off at 0 or 255 is lost, and then another decoder is needed. That is so for one such pixel in the
+picture, and a looser rule does not pay: cut-off channels lie side by side, in areas whose colour RGB cannot hold, where
+each pixel tells one of the two dimensions of chroma and no more. Taking a cut-off channel for a bound, and giving up only
+where a chroma sample has less than two whole pixels of its own four, gave 3 of 97 such pictures of real files, at twice
+the time for all; with less than that, samples are no longer determined.
 """
 
 from __future__ import annotations

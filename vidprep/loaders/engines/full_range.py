@@ -8,13 +8,14 @@ than RGB can be.
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from vidprep.containers.remembered import remembered
 from vidprep.containers.vpx_headers import vp9_frames
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.decoders import INPUT_PADDING_BYTES
 from vidprep.loaders.packet_forms import START_CODE, annexb_units, configuration_units, nal_length_size
+from vidprep.loaders.packets import Packets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ def with_full_range(cut: Cut) -> Cut:
         if cut.info.codec in FILTERS:
             return _nal_cut(cut)
         restated = _vp8_frame if cut.info.codec == "vp8" else _vp9_sample
-        packets = tuple(packet._replace(payload=restated(packet.data)) for packet in cut.packets)
+        packets = Packets.of(packet._replace(payload=restated(packet.data)) for packet in cut.packets)
     except ValueError as error:
         raise DecodeError(str(error), uri=cut.uri) from error
     return dataclasses.replace(cut, packets=packets)
@@ -74,7 +75,7 @@ def _nal_cut(cut: Cut) -> Cut:
     info, length_size = cut.info, nal_length_size(cut.info)
     stored = configuration_units(info)
     config = b"".join(START_CODE + unit for unit in _restated(info.codec, stored, ()))
-    packets = tuple(
+    packets = Packets.of(
         packet._replace(payload=_nal_sample(info.codec, packet.data, length_size, stored)) for packet in cut.packets
     )
     info = dataclasses.replace(info, codec_config=config, nal_length_size=length_size)
@@ -102,7 +103,7 @@ def _is_sps(codec: str, unit: bytes) -> bool:
     return len(unit) > 2 and (unit[0] & 0x1F == 7 if codec == "h264" else unit[0] >> 1 == 33)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _restated_sps(codec: str, vps: bytes, sps: bytes) -> bytes:
     import av
     from av.bitstream import BitStreamFilterContext

@@ -15,6 +15,6 @@ def without_leading(cut: Cut) -> Cut:
     """The cut less what cannot be decoded from its key frames: some decoders leave such pictures out, some do not."""
     if not cut.leading_rows:
         return cut
-    kept = [place for place, packet in enumerate(cut.packets) if packet.row not in cut.leading_rows]
-    starts = tuple(np.searchsorted(kept, cut.segment_starts).tolist())
-    return dataclasses.replace(cut, packets=tuple(cut.packets[place] for place in kept), segment_starts=starts)
+    is_kept = ~np.isin(cut.packets.rows, list(cut.leading_rows))
+    starts = is_kept.nonzero()[0].searchsorted(cut.segment_starts)
+    return dataclasses.replace(cut, packets=cut.packets[is_kept], segment_starts=tuple(starts.tolist()))

@@ -22,16 +22,16 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vidprep.errors import DecodeError, MissingDependencyError
+from vidprep.loaders.elementary import elementary_pieces
 from vidprep.loaders.engines.decoder_pool import DecoderPool
 from vidprep.loaders.engines.leading import without_leading
-from vidprep.loaders.engines.nvdec_session import CODECS, NvdecError, Session, StreamKind, one_line
+from vidprep.loaders.engines.nvdec_session import CODECS, TAGGED_CODECS, NvdecError, Session, StreamKind, one_line
 from vidprep.loaders.engines.rgb import warm_up
-from vidprep.loaders.engines.sequences import Sequence, sequences_of_runs
-from vidprep.loaders.packet_forms import elementary_runs
+from vidprep.loaders.engines.sequences import Sequence, sequences_of_cut
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut import Cut
-    from vidprep.loaders.packet_forms import Run
+    from vidprep.loaders.elementary import Pieces
     from vidprep.records import StreamInfo
 
 logger = logging.getLogger(__name__)
@@ -114,13 +114,13 @@ class NvdecEngine:
         """
         cut = without_leading(cut)
         reason = unsupported_reason(cut.info) or self._size_reason(_kind(cut.info))
-        if reason is None:
+        # An IDR picture may tell a decoder to drop what it still held (no_output_of_prior_pics_flag): drained before, none is.
+        for is_drained in (False, True)[: len(cut.segment_starts)] if reason is None else ():
             try:
-                return self._decode_on_gpu(cut)
+                return self._decode_on_gpu(cut, is_drained=is_drained)
             except NvdecError as error:
-                logger.debug("%s: %s; the cpu engine takes it", cut.uri, error)
-                reason = FAILED
-        return self._decode_on_cpu(cut, reason)
+                logger.debug("%s: %s", cut.uri, error)
+        return self._decode_on_cpu(cut, reason or FAILED)
 
     def close(self) -> None:
         """Drop the decoders and give torch's idle memory back to the GPU."""
@@ -144,11 +144,11 @@ class NvdecEngine:
         """Clips that the cpu engine decoded."""
         return sum(self.fallbacks.values())
 
-    def _decode_on_gpu(self, cut: Cut) -> Any:
-        runs = elementary_runs(cut)
-        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut.info, runs))
+    def _decode_on_gpu(self, cut: Cut, *, is_drained: bool) -> Any:
+        pieces = elementary_pieces(cut) if cut.info.codec in TAGGED_CODECS else None
+        kind = _kind(cut.info)._replace(sequence=_only_sequence(cut, pieces))
         with self._pool.lend(kind) as session:
-            pictures, finished = session.decode(cut, runs, self._tagged(cut.info))
+            pictures, finished = session.decode(cut, pieces, self._tagged(cut.info), is_drained=is_drained)
         finished.synchronize()  # after the decoder went back: its next clip need not wait for this one's conversion
         with self._counting:
             self.num_pictures += len(cut.packets)
@@ -210,9 +210,9 @@ def _limits(nvc: Any, gpu: int, codec: str, bit_depth: int) -> Limits | None:
         return None
 
 
-def _only_sequence(info: StreamInfo, runs: list[Run]) -> Sequence:
+def _only_sequence(cut: Cut, pieces: Pieces | None) -> Sequence:
     """The one sequence that the packets belong to. Raises NvdecError if there are more, or it cannot be served."""
-    found = sequences_of_runs(info.codec, runs)
+    info, found = cut.info, sequences_of_cut(cut, pieces)
     if len(found) != 1:
         raise NvdecError(f"the packets hold {len(found)} kinds of sequence header")
     (sequence,) = found

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vidprep.containers.bitstream import sample_facts
 from vidprep.loaders.engines.device_copy import copied
+from vidprep.loaders.engines.drains import drained_starts
 from vidprep.loaders.engines.rgb import surface_rows, surface_to_rgb
 from vidprep.loaders.engines.sequences import Sequence
-from vidprep.loaders.engines.tags import SEI_HEADER, number_of, place_of_tag, tag
+from vidprep.loaders.engines.tags import SEI_HEADER, number_of, tagged
+from vidprep.loaders.pictures_come import pictures_come
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Sequence as AnySequence
 
-    from vidprep.loaders.cut import Cut, Packet
-    from vidprep.loaders.packet_forms import Run
+    from vidprep.loaders.cut import Cut
+    from vidprep.loaders.elementary import Pieces
+    from vidprep.loaders.packets import Payloads
     from vidprep.records import StreamInfo
 
 #: FFmpeg's codec name → (PyNvVideoCodec's name, bit depths that NVDEC decodes at 4:2:0).
@@ -96,15 +98,28 @@ class Session:
         self._end.bsl = 0
         self._end.decode_flag = nvc.VideoPacketFlag.ENDOFSTREAM
 
-    def decode(self, cut: Cut, runs: list[Run], info: StreamInfo) -> tuple[Any, Any]:
-        """(RGB of the wanted frames, event that says when it is there). Raises NvdecError."""
+    def decode(self, cut: Cut, pieces: Pieces | None, info: StreamInfo, *, is_drained: bool) -> tuple[Any, Any]:
+        """(RGB of the wanted frames, event that says when it is there). Raises NvdecError.
+
+        Args:
+            cut: what is to be decoded.
+            pieces: its packets, where they are to be tagged.
+            info: what the pictures' colours depend on.
+            is_drained: whether the decoder is drained before each segment, also where that should not be needed.
+        """
         import torch
 
         with torch.cuda.device(self._stream.device), torch.cuda.stream(self._stream):
-            feed = self._feed_tagged if self._kind.codec in TAGGED_CODECS else self._feed_singly
             wanted = _Wanted(cut, self._kind, self._stream.device, self._gives_plain_surfaces)
-            for run, packets in zip(runs, cut.segments, strict=True):
-                feed(run, _due(cut, packets), wanted)
+            rows = _due(cut)
+            if pieces is None:
+                for edges in pairwise((*cut.segment_starts, len(rows))):
+                    self._feed_singly(cut.packets.payloads, rows, *edges, wanted)
+            else:
+                starts = cut.segment_starts
+                starts = starts if is_drained else drained_starts(self._kind.codec, pieces, starts)
+                for edges in pairwise((*starts, len(rows))):
+                    self._feed_tagged(pieces, rows, *edges, wanted)
             pictures = surface_to_rgb(wanted.complete(), info, self._kind.sequence.chroma_location, self._dtype)
             finished = torch.cuda.Event(blocking=True)  # threads that wait must not spin: the cores are needed
             finished.record(self._stream)
@@ -115,9 +130,9 @@ class Session:
 
         Looked at once a session: it serves one size, and a wrong address would give wrong pixels without an error.
         """
-        import torch
-
         if self._is_plain is None:
+            import torch
+
             shape = self._kind.surface_shape
             self._is_plain = (
                 self._kind.bit_depth == 8
@@ -127,44 +142,48 @@ class Session:
             )
         return self._is_plain
 
-    def _feed_tagged(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
-        """Decode one run of packets from its key frame to its end, many a call; pictures say which is which."""
-        codec, whole, edges = self._kind.codec, memoryview(run.buffer), run.offsets.tolist()
+    def _feed_tagged(self, pieces: Pieces, rows: list[int], start: int, stop: int, wanted: _Wanted) -> None:
+        """Decode the packets [start, stop), the first a key frame, many a call; pictures say which is which."""
         due: dict[int | None, int] = {}
-        for first in range(0, len(rows), self._samples_at_once):
-            last = min(first + self._samples_at_once, len(rows))
-            pieces: list[bytes | memoryview] = []
-            at = edges[first]
-            for number in range(first, last):
-                start, end = edges[number : number + 2]
-                if start < end and rows[number] >= 0:
-                    due[number] = rows[number]
-                    place = place_of_tag(codec, run.buffer, start, end)
-                    pieces += whole[at:place], tag(codec, number)
-                    at = place
-            pieces.append(whole[at : edges[last]])
-            buffer = np.frombuffer(b"".join(pieces), np.uint8)
-            wanted.take_numbered(self._decoded(buffer.ctypes.data, len(buffer)), due)
+        for first in range(start, stop, self._samples_at_once):
+            last = min(first + self._samples_at_once, stop)
+            numbers = [number for number in range(first, last) if rows[number] >= 0]
+            due.update((number, rows[number]) for number in numbers)
+            stream = tagged(self._kind.codec, pieces, first, last, numbers)
+            wanted.take_numbered(self._decoded(stream), due)
         wanted.take_numbered(self._flushed(), due)
         if due:
             raise NvdecError(f"no picture came for coded sample {next(iter(due.values()))}")
 
-    def _feed_singly(self, run: Run, rows: list[int], wanted: _Wanted) -> None:
-        """The same for codecs whose pictures come in the order of their packets, hidden ones left out."""
-        edges = run.offsets.tolist()
-        due = [row for row, start, end in zip(rows, edges[:-1], edges[1:], strict=True) if row >= 0 and start < end]
-        address, num_came = np.frombuffer(run.buffer, np.uint8).ctypes.data, 0
-        for start, end in pairwise(edges):
-            if pictures := self._decoded(address + start, end - start):
-                num_came += wanted.take_next(pictures, due[num_came:])
-        num_came += wanted.take_next(self._flushed(), due[num_came:])
+    def _feed_singly(self, payloads: Payloads, rows: list[int], start: int, stop: int, wanted: _Wanted) -> None:
+        """The same for codecs whose pictures come in the order of their packets, hidden ones left out.
+
+        One call a packet, between which all other threads run: nothing is done here that can be done before.
+        """
+        due = [row for row in rows[start:stop] if row >= 0]
+        block, packets = np.frombuffer(payloads.block, np.uint8), payloads[start:stop]
+        calls = zip((packets.begin + block.ctypes.data).tolist(), packets.size.tolist(), strict=True)
+        packet, decode, take, num_came = self._packet, self._decoder.Decode, wanted.take_next, 0
+        try:
+            for address, size in calls:
+                if size:  # no bytes would end the stream
+                    packet.bsl_data = address
+                    packet.bsl = size
+                    pictures = decode(packet)
+                    if pictures:
+                        num_came = take(pictures, due, num_came)
+        except NvdecError:
+            raise
+        except Exception as error:
+            raise NvdecError(one_line(error)) from error
+        num_came = take(self._flushed(), due, num_came)
         if num_came < len(due):
             raise NvdecError(f"no picture came for coded sample {due[num_came]}")
 
-    def _decoded(self, address: int, size: int) -> Any:
-        if not size:  # no bytes would end the stream
+    def _decoded(self, stream: bytes) -> Any:
+        if not stream:  # no bytes would end the stream
             return ()
-        self._packet.bsl_data, self._packet.bsl = address, size
+        self._packet.bsl_data, self._packet.bsl = np.frombuffer(stream, np.uint8).ctypes.data, len(stream)
         return self._called(self._packet)
 
     def _flushed(self) -> Any:
@@ -183,15 +202,10 @@ def _samples_at_once(kind: StreamKind) -> int:
     return max(1, min(SAMPLES_AT_ONCE, SURFACE_BYTES_AT_ONCE // surface_bytes))
 
 
-def _due(cut: Cut, packets: AnySequence[Packet]) -> list[int]:
+def _due(cut: Cut) -> list[int]:
     """The row of each packet for which a decoder gives a picture, wanted or not, NO_PICTURE of the others."""
-    return [packet.row if packet.shown or _gives_picture(cut, packet) else NO_PICTURE for packet in packets]
-
-
-def _gives_picture(cut: Cut, packet: Packet) -> bool:
-    """Not for headers, nor for hidden VP8 and VP9 frames."""
-    facts = sample_facts(cut.info, packet.data)
-    return facts.has_picture is not False and facts.shown is not False
+    rows: list[int] = np.where(pictures_come(cut), cut.packets.rows, NO_PICTURE).tolist()
+    return rows
 
 
 class _Wanted:
@@ -219,18 +233,22 @@ class _Wanted:
                 raise NvdecError("a picture came that is none, or not one, of the coded samples'")
             if row in self.rows:
                 taken.append((row, picture))
-        self._copy(taken)
+        if taken:
+            self._copy(taken)
 
-    def take_next(self, pictures: Any, due: AnySequence[int]) -> int:
-        """The same by order; how many came."""
-        if len(pictures) > len(due):
+    def take_next(self, pictures: AnySequence[Any], due: AnySequence[int], num_came: int) -> int:
+        """The same by order, behind those that came before; how many have come now."""
+        stop = num_came + len(pictures)
+        if stop > len(due):
             raise NvdecError("more pictures came than were due")
-        self._copy([(row, picture) for row, picture in zip(due, pictures, strict=False) if row in self.rows])
-        return len(pictures)
+        taken = [(row, picture) for row, picture in zip(due[num_came:stop], pictures, strict=True) if row in self.rows]
+        if taken:
+            self._copy(taken)
+        return stop
 
     def _copy(self, pictures: AnySequence[tuple[int, Any]]) -> None:
         """Copy (row, picture), all of one call of the decoder, on the current stream."""
-        if pictures and not self._copied_at_once(pictures):
+        if not self._copied_at_once(pictures):
             for row, picture in pictures:
                 self._copy_by_torch(picture, self.rows[row])
         self._num_copied += len(pictures)

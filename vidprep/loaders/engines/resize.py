@@ -44,7 +44,7 @@ class ResizingEngine:
     """
 
     def __init__(self, engine: Engine, size: tuple[int, int], *, colour_default: str | None = None) -> None:
-        self.name = engine.name
+        self.name, self.dtype = engine.name, getattr(engine, "dtype", "uint8")
         self._engine, self._size, self._colour_default = engine, size, colour_default
 
     def decode(self, cut: Cut) -> Any:
@@ -54,9 +54,9 @@ class ResizingEngine:
         except DecodeError:
             from vidprep.loaders.engines.cpu import CpuEngine
 
-            return CpuEngine(size=self._size, colour_default=self._colour_default).decode(cut)
+            return CpuEngine(size=self._size, dtype=self.dtype, colour_default=self._colour_default).decode(cut)
         pictures = pictures if isinstance(pictures, np.ndarray) else np.asarray(pictures.cpu())
-        out = np.empty((len(pictures), *self._size, 3), np.uint8)
+        out = np.empty((len(pictures), *self._size, 3), self.dtype)
         for place, picture in enumerate(pictures):
             out[place] = resized(picture, self._size)
         return out

@@ -9,18 +9,21 @@ alone, and a clip that holds two goes elsewhere.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from vidprep.containers.bits import OutOfBitsError
 from vidprep.containers.parameter_sets import NO_VUI, H264Sps, HevcSps, Vui, parse_h264_sps, parse_hevc_sps
+from vidprep.containers.remembered import remembered
 from vidprep.containers.vpx_headers import parse_vp8, parse_vp9, vp9_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from vidprep.loaders.packet_forms import Run
+    from vidprep.loaders.cut import Cut
+    from vidprep.loaders.elementary import Pieces
+    from vidprep.loaders.packets import BoolArray, Payloads
 
 #: A sequence parameter set behind its start code: NAL unit type 7 (H.264), 33 in the base layer (HEVC).
 SPS = {
@@ -54,46 +57,43 @@ class Sequence(NamedTuple):
     """all that may decide how many pictures are kept"""
 
 
-def sequences(codec: str, samples: Iterable[bytes]) -> frozenset[Sequence]:
+def sequences(codec: str, samples: Iterable[bytes | memoryview]) -> frozenset[Sequence]:
     """The distinct ones in coded samples (Annex B for H.264 and HEVC); headers that cannot be read count as another."""
-    return frozenset(
-        sequence for sample in samples for sequence in _of_buffer(codec, sample, ((0, len(sample)),))
-    )  # fmt: skip
+    if codec in SPS:
+        return frozenset().union(*(_in_annexb(codec, bytes(sample[:HEAD_BYTES])) for sample in samples))
+    return frozenset(Sequence(*size) for sample in samples for size in _stated_sizes(codec, bytes(sample)))
 
 
-def sequences_of_runs(codec: str, runs: Iterable[Run]) -> frozenset[Sequence]:
-    """The same of samples that stand one behind the other."""
-    return frozenset(
-        sequence for run in runs for sequence in _of_buffer(codec, run.buffer, pairwise(run.offsets.tolist()))
-    )  # fmt: skip
-
-
-def _of_buffer(codec: str, buffer: bytes | bytearray, edges: Iterable[tuple[int, int]]) -> Iterator[Sequence]:
-    """Those of the samples `buffer[start:end]`, with repeats."""
-    if codec not in SPS:
-        for start, end in edges:
-            for size in _stated_sizes(codec, buffer, start, end):
-                yield Sequence(*size)
-        return
+def sequences_of_cut(cut: Cut, pieces: Pieces | None) -> frozenset[Sequence]:
+    """The same of a cut's packets; `pieces` are theirs where the codec is H.264 or HEVC."""
+    codec = cut.info.codec
+    if pieces is None:
+        payloads = cut.packets.payloads
+        return sequences(codec, payloads[~_take_their_size(codec, payloads)])
+    if not pieces.are_units:
+        return sequences(codec, pieces.parts)
     first_bytes = SPS_FIRST_BYTES[codec]
-    for start, end in edges:
-        end_of_head = min(end, start + HEAD_BYTES)
-        if _may_hold(buffer, start, end_of_head, first_bytes):
-            for unit in SPS[codec].findall(bytes(buffer[start:end_of_head])):
-                yield _of_sps(codec, unit)
+    units = [unit for unit in pieces.parts[1::2] if len(unit) and unit[0] in first_bytes]
+    return sequences(codec, [*set(pieces.parts[::2]), *(b"".join((START_CODE, unit)) for unit in units)])
 
 
-def _may_hold(buffer: bytes | bytearray, start: int, end: int, first_bytes: frozenset[int]) -> bool:
-    """Whether a NAL unit within [start, end) starts with one of these bytes."""
-    at = buffer.find(START_CODE, start, end)
-    while 0 <= at < end - 3:
-        if buffer[at + 3] in first_bytes:
+def _in_annexb(codec: str, head: bytes) -> frozenset[Sequence]:
+    if not _may_hold(head, SPS_FIRST_BYTES[codec]):
+        return frozenset()
+    return frozenset(_of_sps(codec, unit) for unit in SPS[codec].findall(head))
+
+
+def _may_hold(head: bytes, first_bytes: frozenset[int]) -> bool:
+    """Whether a NAL unit starts with one of these bytes."""
+    at = head.find(START_CODE)
+    while 0 <= at < len(head) - 3:
+        if head[at + 3] in first_bytes:
             return True
-        at = buffer.find(START_CODE, at + 3, end)
+        at = head.find(START_CODE, at + 3)
     return False
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _of_sps(codec: str, unit: bytes) -> Sequence:
     try:
         sps = parse_h264_sps(unit) if codec == "h264" else parse_hevc_sps(unit)
@@ -105,11 +105,8 @@ def _of_sps(codec: str, unit: bytes) -> Sequence:
     return Sequence(sps.width, sps.height, sps.crop, location, sps._replace(sps_id=0, vui=kept))
 
 
-def _stated_sizes(codec: str, buffer: bytes | bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _stated_sizes(codec: str, sample: bytes) -> Iterator[tuple[int, int]]:
     """Sizes that VP8 and VP9 frames state, rather than take from the frame before."""
-    if codec == "vp9" and _takes_its_size(buffer, start, end):
-        return
-    sample = bytes(buffer[start:end])
     try:
         headers = [parse_vp8(sample)] if codec == "vp8" else [parse_vp9(frame) for frame in vp9_frames(sample)]
     except OutOfBitsError:
@@ -120,13 +117,19 @@ def _stated_sizes(codec: str, buffer: bytes | bytearray, start: int, end: int) -
             yield header.width, header.height
 
 
-def _takes_its_size(buffer: bytes | bytearray, start: int, end: int) -> bool:
-    """Whether a sample is one shown VP9 inter frame whose size is its first reference's, as nearly all are (6.2).
+def _take_their_size(codec: str, payloads: Payloads) -> BoolArray:
+    """Whether each sample is one inter frame, of VP9 a shown one whose size is its first reference's, as nearly all are.
 
-    frame_marker 2, two bits of profile, show_existing_frame 0, frame_type 1, show_frame 1, error_resilient_mode 0;
-    reset_frame_context, refresh_frame_flags and three references in 22 bits; found_ref. The last byte would tell a
-    superframe.
+    VP8 (RFC 6386, 9.1): the first bit. VP9 (6.2): frame_marker 2, two bits of profile, show_existing_frame 0,
+    frame_type 1, show_frame 1, error_resilient_mode 0; reset_frame_context, refresh_frame_flags and three references in
+    22 bits; found_ref. The last byte would tell a superframe.
     """
-    if end - start < 4 or buffer[end - 1] & 0xE0 == 0xC0 or buffer[start] & 0x30 == 0x30:
-        return False
-    return buffer[start] & 0xCF == 0x86 and buffer[start + 3] & 2 != 0
+    heads = payloads.heads
+    takes: BoolArray = payloads.size >= 4
+    if codec == "vp8":
+        takes &= heads[:, 0] & 1 == 1
+        return takes
+    last = np.frombuffer(payloads.block, np.uint8).take(payloads.begin + payloads.size - 1, mode="clip")
+    takes &= (last & 0xE0 != 0xC0) & (heads[:, 3] & 2 != 0)
+    takes &= (heads[:, 0] & 0xCF == 0x86) & (heads[:, 0] & 0x30 != 0x30)
+    return takes

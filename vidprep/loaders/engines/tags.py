@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from vidprep.loaders.elementary import Pieces
+
 #: payloadType of user_data_unregistered.
 USER_DATA_UNREGISTERED = 5
 
@@ -23,9 +25,10 @@ UUID = b"vidprep-number-1"
 SHIFTS = (21, 14, 7, 0)
 MAX_NUMBER = (1 << 28) - 1
 
-#: NAL unit header of an SEI message, and first byte (masked) of an access unit delimiter, which nothing may precede.
+MESSAGE_BYTES = len(UUID) + len(SHIFTS)
+
+#: NAL unit header of an SEI message.
 SEI_HEADER = {"h264": b"\x06", "hevc": b"\x4e\x01"}
-DELIMITER = {"h264": (0x1F, 9), "hevc": (0x7E, 35 << 1)}
 
 
 @lru_cache(maxsize=4096)
@@ -43,25 +46,30 @@ def tag(codec: str, number: int) -> bytes:
     return b"\0\0\0\1" + SEI_HEADER[codec] + message + b"\x80"  # rbsp_trailing_bits
 
 
-def place_of_tag(codec: str, buffer: bytes | bytearray, start: int, end: int) -> int:
-    """Where in a coded sample in Annex B, `buffer[start:end]`, a number goes: behind its delimiter, or before it all."""
-    mask, delimiter = DELIMITER[codec]
-    first = buffer.find(b"\1", start, min(start + 8, end)) + 1
-    if first == 0 or first >= end or buffer[first] & mask != delimiter:
-        return start
-    behind = buffer.find(b"\0\0\1", first, end)
-    return behind if behind > 0 else start
+def tagged(codec: str, pieces: Pieces, first: int, last: int, numbers: Iterable[int]) -> bytes:
+    """The packets [first, last) in one piece, each of those whose numbers are given with its number."""
+    start = pieces.starts[first]
+    parts, places = pieces.parts[start : pieces.starts[last]], pieces.tag_places
+    for number in numbers:
+        parts[places[number] - start] = tag(codec, number) + bytes(parts[places[number] - start])
+    return b"".join(parts)
 
 
 def number_of(messages: Iterable[tuple[dict[str, int], Sequence[int]]]) -> int | None:
     """The number among a picture's SEI messages, as PyNvVideoCodec gives them; None where there is not exactly one."""
     found = None
     for kind, payload in messages:
-        if kind["sei_type"] == USER_DATA_UNREGISTERED and len(payload) == len(UUID) + len(SHIFTS):
-            message = bytes(payload)
-            if message.startswith(UUID):
-                if found is not None:
-                    return None
-                digits = message[len(UUID) :]
-                found = sum((digit & 0x7F) << shift for digit, shift in zip(digits, SHIFTS, strict=True))
+        if kind["sei_type"] == USER_DATA_UNREGISTERED and len(payload) == MESSAGE_BYTES:
+            number = _number_in(bytes(payload))
+            if number is not None and found is not None:
+                return None
+            found = found if number is None else number
     return found
+
+
+@lru_cache(maxsize=4096)
+def _number_in(message: bytes) -> int | None:
+    if not message.startswith(UUID):
+        return None
+    digits = message[len(UUID) :]
+    return sum((digit & 0x7F) << shift for digit, shift in zip(digits, SHIFTS, strict=True))
