@@ -61,6 +61,7 @@ def encoded_into(container: str, encoder: str, count: int = 30) -> bytes:
         ("ivf", "libvpx"),
         ("ivf", "libvpx-vp9"),
         ("h264", "libx264"),
+        ("hevc", "libx265"),
         ("m4v", "mpeg4"),
         ("nut", "libx264"),
     ],
@@ -78,6 +79,40 @@ def test_all_frames_of_a_file_that_was_cut_off_are_sound(container: str, encoder
         assert seen == sorted(set(seen))
         if container in ("avi", "mpegts", "ivf"):
             assert any(finding.reason == "truncated" for finding in video.parsed.warnings)
+
+
+@pytest.mark.parametrize(("container", "encoder"), [("hevc", "libx265"), ("mpegts", "libx265"), ("h264", "libx264")])
+def test_a_picture_that_misses_its_last_bytes_is_not_offered(container: str, encoder: str, tmp_path: Path) -> None:
+    """No decoder tells: it reads on behind the slice's end, and paints what it finds there."""
+    data = encoded_into(container, encoder, 12)
+    whole, path = tmp_path / "whole", tmp_path / "cut"
+    whole.write_bytes(data)
+    want = read_frames(str(whole), list(range(12)), engine="cpu")
+    counts = []
+    for missing in (188, 376) if container == "mpegts" else (1, 2, 3, 8, 40, 200):
+        path.write_bytes(data[:-missing])
+        count = probe(str(path)).timeline.num_frames
+        got = read_frames(str(path), list(range(count)), engine="cpu")
+        ways = [want] if count == 12 else [np.delete(want, place, 0) for place in range(12)]  # which one was coded last
+        assert any(np.array_equal(got, way) for way in ways)
+        counts.append(count)
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 11
+
+
+@pytest.mark.parametrize("options", ["hash=1", "slices=3", "lossless=1", "keyint=1"])
+def test_a_whole_last_picture_is_offered(options: str) -> None:
+    """Also with a checksum of it behind it."""
+    options = f"log-level=none:{options}"
+    file = io.BytesIO()
+    with av.open(file, "w", format="hevc") as output:
+        stream = output.add_stream("libx265", rate=25, options={"x265-params": options})
+        stream.width, stream.height, stream.pix_fmt = 160, 144, "yuv420p"
+        for index in range(5):
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(draw_number(index), format="rgb24")))
+        output.mux(stream.encode(None))
+    parsed = parse(file.getvalue())
+    assert (parsed.table.num_frames, parsed.warnings) == (5, ())
 
 
 @pytest.mark.parametrize(("container", "encoder"), [("mxf", "libx264"), ("asf", "libx264"), ("mxf", "mpeg2video")])

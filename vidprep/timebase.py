@@ -182,8 +182,10 @@ def _deviation(deltas: IntArray, span: int, low: int, spread: int) -> float:
     """
     count = len(deltas)
     total = span - count * low
-    if total == spread or spread == 1:  # one longer step, or steps that are all the shortest or one tick more
-        squares = total * spread
+    if total == spread:  # one step is longer than the others
+        return spread * math.sqrt(count - 1) / count
+    if spread == 1:
+        squares = total
     elif spread * spread * count >= _EXACT:
         return float(deltas.std())
     elif max(low + spread, -low) ** 2 * count < _EXACT:

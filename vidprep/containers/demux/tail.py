@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import av
+import numpy as np
 
 #: Codecs whose decoder needs no more than a configuration, and reports a sample that ends too early.
 _TELLING = frozenset({
     "h264", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg", "h263", "flv1", "wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3",
 })  # fmt: skip
+#: Codecs whose slices say where they end in their arithmetic code alone, and whose decoders read on where they are cut
+#: off: what they make of a whole slice does not depend on the bytes behind it.
+_READING_ON = frozenset({"h264", "hevc", "vvc"})
+_START_CODES = (b"\0\0\1", b"\0\0\0\1")
+_BEHIND = (b"\x55" * 32, b"\xaa" * 32)
 #: AV_INPUT_BUFFER_PADDING_SIZE.
 _PADDING_BYTES = 64
 #: Packets are kept up to this many bytes.
@@ -49,11 +55,23 @@ class Tail:
         if self._last_is_corrupt:
             return True
         codec = stream.codec_context.codec.canonical_name
-        if codec in (*_TELLING, "hevc") and self._packets and self._last_is_refused(stream.codec_context):
+        if codec in _TELLING | _READING_ON and self._packets and self._last_is_a_piece(stream.codec_context):
             return True
         return codec not in _TELLING and ends_early(head, size_bytes)
 
-    def _last_is_refused(self, context: Any) -> bool:
+    def _last_is_a_piece(self, context: Any) -> bool:
+        """Whether the decoder refuses the last packet, or gives it a picture that depends on what stands behind it."""
+        has_lengths = (context.extradata or b"").startswith(b"\1")  # avcC, hvcC: a length may look like a start code
+        if has_lengths or not _ends_in_a_slice(context.codec.canonical_name, self._packets[-1][0]):
+            return self._decode(context, b"")[0]
+        refused, picture = self._decode(context, _BEHIND[0])
+        if refused:
+            return True
+        _, other = self._decode(context, _BEHIND[1])
+        return picture is not None and other is not None and not np.array_equal(picture, other)
+
+    def _decode(self, context: Any, behind: bytes) -> tuple[bool, Any]:
+        """Whether the decoder refuses the last packet with these bytes behind it, and its picture where it is to be had."""
         decoder: Any = av.CodecContext.create(context.codec.canonical_name, "r")
         if context.extradata:
             decoder.extradata = context.extradata + bytes(_PADDING_BYTES)  # leaves zeros behind the shorter value
@@ -61,19 +79,38 @@ class Tail:
         decoder.thread_count = 1
         decoder.width, decoder.height = context.width, context.height
         decoder.options = {"err_detect": "explode", "skip_loop_filter": "all"}
-        refused = False
+        refused, picture = False, None
+        last = len(self._packets) - 1
         for place, (data, _) in enumerate([*self._packets, (b"", False)]):
-            packet = _packet(data, place) if data else None
-            is_last = place >= len(self._packets) - 1
+            packet = _packet(data + behind if place == last else data, place) if data else None
             try:
                 frames = decoder.decode(packet)
             except av.EOFError:
                 break
             except (av.FFmpegError, ValueError):
-                refused |= is_last
+                refused |= place >= last
                 continue
-            refused |= any(frame.is_corrupt and frame.pts == len(self._packets) - 1 for frame in frames)
-        return refused
+            for frame in frames:
+                if frame.pts == last:
+                    refused |= frame.is_corrupt
+                    picture = _pixels(frame)
+        return refused, picture
+
+
+def _ends_in_a_slice(codec: str, data: bytes) -> bool:
+    """Whether the last NAL unit behind a start code is a slice: in another a piece that is missing takes no picture."""
+    if codec not in _READING_ON or not data.startswith(_START_CODES):
+        return False
+    first, second = (data[data.rindex(_START_CODES[0]) + 3 :] + b"\xff\xff")[:2]
+    kind, num_slice_kinds = {"h264": (first & 31, 6), "hevc": (first >> 1 & 63, 32), "vvc": (second >> 3, 12)}[codec]
+    return kind < num_slice_kinds
+
+
+def _pixels(frame: Any) -> Any:
+    try:
+        return frame.to_ndarray()
+    except ValueError:  # a pixel format that PyAV has no array for
+        return None
 
 
 def _packet(data: bytes, place: int) -> Any:

@@ -184,9 +184,10 @@ def _usual_track(data: bytes, start: int, end: int) -> _Track | None:
     information = start + _USUAL_BYTES + named
     if (tkhd, edts, mdia, mdhd, hdlr) != _USUAL or start + _BEFORE_MEDIA_BYTES + mdia_size != end or named < 20:
         return None
-    size, kind = _header(data, information)
-    if kind != b"minf" or information + size != end:
-        return None
+    if handler != b"soun":  # of which nothing else is read
+        size, kind = _header(data, information)
+        if kind != b"minf" or information + size != end:
+            return None
     return handler, track_id, start + 48, information, timescale, media_duration, (duration, media_time, rate)
 
 

@@ -121,20 +121,22 @@ def sample_table(tables: Tables, edit: tuple[int, int] | None, size_bytes: int) 
     pts, duration = _times(tables, n, begin)
     rows = presentation_order(pts)
     frame_pts = pts[rows]
-    if frame_pts.item(-1) + begin > MAX_COMPOSITION_OFFSET and b"ctts" in tables.places:  # else no offset can be
+    latest = frame_pts.item(-1)
+    if latest + begin > MAX_COMPOSITION_OFFSET and b"ctts" in tables.places:  # else no offset can be
         _demand_usual(tables.records(b"ctts", 2)[1::2])
     if edit and (earliest := frame_pts.item(0)):
         if earliest < 0:
             raise NotPlain
         pts -= earliest
         frame_pts -= earliest
-        end -= earliest
-    if frame_pts.item(-1) >= end - begin:
+    if latest >= end - begin:
         raise NotPlain
     flags, key_rows = _flags(tables, n)
     table = unchecked(
-        SampleTable, offset=offset, size=sizes, pts=pts, flags=flags, frame_rows=rows, frame_pts=frame_pts, **key_rows
+        SampleTable, offset=offset, size=sizes, pts=pts, flags=flags, frame_rows=rows, frame_pts=frame_pts
     )
+    if key_rows is not None:
+        vars(table)["key_rows"] = key_rows
     return table, duration if isinstance(duration, int) else duration.item(rows.item(-1))
 
 
@@ -247,14 +249,13 @@ def _expanded(runs: IntArray, n: int) -> IntArray:
     return expanded
 
 
-def _flags(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], dict[str, IntArray]]:
-    """The flags, and `key_rows` where that is known at once."""
-    places = tables.places
-    key_rows: dict[str, IntArray] = {}
+def _flags(tables: Tables, n: int) -> tuple[npt.NDArray[np.uint8], IntArray | None]:
+    """The flags, and the rows of keys where they are known at once."""
+    places, key_rows = tables.places, None
     if b"stss" not in places:
         flags = np.full(n, _KEY_SHOWN, _UINT8)
     elif 0 < places[b"stss"][2] <= _FEW_KEYS:
-        flags, key_rows["key_rows"] = _few_keys(tables, n)
+        flags, key_rows = _few_keys(tables, n)
     else:
         flags = _many_keys(tables.records(b"stss", 1), n)
     if b"sdtp" in places and places[b"sdtp"][1] >= n + 12:
