@@ -30,6 +30,8 @@ class Middleware:
         self.delay_seconds = 0.0
         self.fail_every = 0
         """every n-th GET of an object is answered by 503"""
+        self.fail_puts = False
+        """every PUT of an object is answered by 503"""
         self.cut_off_every = 0
         """every n-th GET of an object ends half way"""
         self.refuse: str | None = None
@@ -49,6 +51,7 @@ class Middleware:
             self._gets += is_get
             is_cut = is_get and self.cut_off_every and self._gets % self.cut_off_every == 0
             fails = is_get and self.fail_every and self._gets % self.fail_every == 0
+            fails = fails or (self.fail_puts and method == "PUT")
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         try:

@@ -83,6 +83,8 @@ def test_frame_numbers_of_any_integer_kind_are_taken():
         ({"engine": 3}, "engine=3: expected one of auto"),
         ({"engine": "dali", "dtype": "uint16"}, "dtype='uint16': engine 'dali' gives uint8; take engine cpu, or nvdec"),
         ({"colour_default": "bt709x"}, "colour_default='bt709x' is none of"),
+        ({"transform": 5}, "transform=5: expected a function"),
+        ({"device": 0}, "device='0' is neither"),
         ({"rank": 3, "world_size": 2}, "rank=3: expected an integer from 0 to 1"),
         ({"rank": 0, "world_size": 0}, "world_size=0: expected an integer of 1 or more"),
         ({"rank": 0}, "rank and world_size go together"),

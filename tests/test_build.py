@@ -19,7 +19,7 @@ from vidprep.errors import IndexFormatError, LimitError, Reason, SourceError
 from vidprep.indexes import build_index, open_index
 from vidprep.indexes.build import Shard
 from vidprep.indexes.schema import COLUMNS
-from vidprep.indexes.state import HashSet, hashes_here, part_paths, state_folder, uri_hash
+from vidprep.indexes.state import HashSet, cut_into, hashes_here, part_paths, state_folder, uri_hash
 from vidprep.indexes.worker import Options, Task, index_batch
 from vidprep.records import Identity
 from vidprep.sources.listing import Item, Rules, list_items
@@ -253,7 +253,73 @@ def test_two_runs_at_once_are_refused(videos: Path, tmp_path: Path) -> None:
         build_index([videos], tmp_path / "index", workers=0)
 
 
+def test_an_index_has_one_lock_whatever_link_leads_to_it(videos: Path, tmp_path: Path) -> None:
+    from vidprep.indexes.state import locked
+
+    (tmp_path / "index").mkdir()
+    (tmp_path / "link").symlink_to("index")
+    with locked(tmp_path / "index", "part"), pytest.raises(BlockingIOError, match="another run"):
+        build_index([videos], tmp_path / "link", workers=0)
+    build_index([videos], tmp_path / "link", workers=0)
+    assert len(_rows(tmp_path / "index")) == 6
+
+
+@pytest.mark.parametrize(("running", "shard"), [(1, "0/2"), (2, None), (2, "0/3")])
+def test_a_run_that_is_cut_otherwise_is_refused_meanwhile(
+    videos: Path, tmp_path: Path, running: int, shard: str | None
+) -> None:
+    """Both would have some of the videos."""
+    index = tmp_path / "index"
+    state_folder(index).mkdir()
+    with cut_into(index, running), pytest.raises(BlockingIOError, match=f"one of {running} shards"):
+        build_index([videos], index, workers=0, shard=shard)
+    build_index([videos], index, workers=0, shard=shard)
+
+
+def test_shards_that_are_cut_alike_run_at_once(videos: Path, tmp_path: Path) -> None:
+    state_folder(tmp_path / "index").mkdir()
+    with cut_into(tmp_path / "index", 2):
+        build_index([videos], tmp_path / "index", workers=0, shard="1/2")
+        build_index([videos], tmp_path / "index", workers=0, shard="0/2")
+    assert sorted(_names(tmp_path / "index")) == sorted(os.listdir(videos))
+
+
+def test_an_index_made_among_its_videos_does_not_index_itself(videos: Path) -> None:
+    for update in (False, True):
+        assert build_index([videos], videos / "index", workers=0, update=update).videos == 6
+        open_index(videos / "index")
+
+
 # ---- brought up to date
+
+
+def test_a_video_that_became_a_folder_has_vanished(videos: Path, tmp_path: Path) -> None:
+    build_index([videos], tmp_path / "index", workers=0)
+    (videos / "fd_leak.mp4").unlink()
+    (videos / "fd_leak.mp4").mkdir()
+    assert build_index([videos], tmp_path / "index", workers=0, update=True).vanished == 1
+
+
+def test_a_video_that_changes_while_it_is_indexed_is_read_again_by_the_next_update(
+    videos: Path, tmp_path: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever became of the first reading: the row names what was opened, not what stands there afterwards."""
+    from vidprep.sources.local import LocalSource
+
+    read_at, other = LocalSource.read_at, (cases / "files" / "open_gop.mp4").read_bytes()
+
+    def changing(source: LocalSource, offset: int, size: int) -> bytes:
+        data = read_at(source, offset, size)
+        if source.uri.endswith("clip_window.mp4"):
+            Path(source.uri).write_bytes(other)  # in place: the open file is another one now
+        return data
+
+    monkeypatch.setattr(LocalSource, "read_at", changing)
+    build_index([videos], tmp_path / "index", workers=0)
+    monkeypatch.undo()
+    assert build_index([videos], tmp_path / "index", workers=0, update=True).updated == 1
+    rows = {Path(row["path"]).name: row["num_frames"] for row in _rows(tmp_path / "index")}
+    assert rows["clip_window.mp4"] == rows["open_gop.mp4"]
 
 
 def test_update_reindexes_what_changed_adds_what_is_new_and_marks_what_vanished(
@@ -284,6 +350,30 @@ def test_what_vanished_and_comes_back_is_read_again(videos: Path, tmp_path: Path
     away.rename(videos / "fd_leak.mp4")
     assert build_index([videos], index, workers=0, update=True).updated == 1
     assert sum(row["status"] == "ok" for row in _rows(index)) == 4
+
+
+def test_shards_that_rewrite_one_part_at_once_lose_nothing(
+    videos: Path, tmp_path: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index was made in one; while shard 0 rewrites its part, shard 1 has it replaced."""
+    index, names = tmp_path / "index", sorted(os.listdir(videos))
+    build_index([videos], index, workers=0)
+    for name in names:
+        shutil.copy(cases / "files" / "rotate90.mp4", videos / name)
+    others = iter([True])
+
+    def slower(task: Task) -> Any:
+        outcome = index_batch(task)
+        if next(others, False):
+            build_index([videos], index, workers=0, update=True, shard="1/2")
+        return outcome
+
+    monkeypatch.setattr("vidprep.indexes.build.index_batch", slower)
+    shares = [sum(uri_hash(f"{videos}/{name}") % 2 == number for name in names) for number in (0, 1)]
+    assert build_index([videos], index, workers=0, update=True, shard="0/2").updated == shares[0]
+    assert shares[0] * shares[1] > 0
+    assert len({row["num_frames"] for row in _rows(index)}) == 1
+    assert build_index([videos], index, workers=0, update=True).skipped == 6
 
 
 def test_update_leaves_videos_of_other_sources_alone(videos: Path, tmp_path: Path, cases: Path) -> None:

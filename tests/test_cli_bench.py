@@ -62,6 +62,13 @@ def test_what_makes_no_sense_is_wrong_usage(index, words, told):
     assert "Traceback" not in done.output
 
 
+def test_a_broken_index_is_exit_1(tmp_path):
+    (tmp_path / "part-0.parquet").write_bytes(b"PAR1 and no more")
+    result = run(str(tmp_path), "--policy", "first")
+    assert result.exit_code == 1
+    assert "part-0.parquet" in result.stderr
+
+
 def test_a_missing_index_is_wrong_usage(tmp_path):
     done = run(str(tmp_path / "none"), "--policy", POLICY)
     assert done.exit_code == 2

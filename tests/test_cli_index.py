@@ -62,6 +62,7 @@ def test_strict_exits_1_for_bad_videos_also_when_they_were_read_before(videos: P
         ["index", ".", "-o", "index", "--memory", "0"],
         ["index", "."],
         ["inspect", "nowhere.mp4"],
+        ["inspect", "nowhere", "--video", "3"],
         ["inspect", "."],
         ["stats", "nowhere"],
         ["merge", "nowhere", "-o", "index"],

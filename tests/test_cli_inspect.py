@@ -130,6 +130,15 @@ def test_a_healthy_file_is_explained_without_alarm(cases: Path) -> None:
     assert not any("warning" in sentence or "not shown" in sentence for sentence in sentences)
 
 
+def test_there_is_no_picture_of_a_bad_file_and_that_is_said(cases: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        main, ["inspect", str(cases / "files" / "zero_bytes.mp4"), "--png", str(tmp_path / "a.png")]
+    )
+    assert result.exit_code == 0
+    assert "a.png: not written" in result.stderr
+    assert not (tmp_path / "a.png").exists()
+
+
 def test_a_bad_file_has_a_page_and_exits_0(cases: Path, tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     result = run(cases / "files" / "moov_missing.mp4", "--html", page, "--png", tmp_path / "no.png")

@@ -161,6 +161,12 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
         ("x.csv", b"path\n" + b'"' + b"a" * 200_000, "cannot be read"),
         ("x.csv", b"", "no column"),
         ("x.txt", b"a" * (3 << 20), "an entry of more than 1 MiB"),
+        ("x.txt", "/\r\n".encode("utf-16"), "UTF-16"),  # its NULs would separate "/" from the rest
+        ("x.csv", "path\r\n/\r\n".encode("utf-16"), "UTF-16"),
+        ("x.csv.gz", b"\x1f\x8b\x08", "compressed"),
+        ("x.pq", b"PAR1" + bytes(99), "Parquet"),
+        ("x.csv", b"a.mp4\nb.mp4\n", r"'a\.mp4' looks like a file"),
+        ("x.csv", b"set/a\nset/b\n", "'set/a' looks like a file"),
     ],
 )
 def test_a_list_that_is_none_says_so(tmp_path: Path, name: str, data: bytes, says: str) -> None:
@@ -168,6 +174,28 @@ def test_a_list_that_is_none_says_so(tmp_path: Path, name: str, data: bytes, say
     with pytest.raises(SourceError, match=says) as caught:
         _paths(f"@{tmp_path / name}")
     assert caught.value.uri == str(tmp_path / name)
+
+
+def test_kinds_of_lists_are_known_by_names_in_capitals_too(tmp_path: Path) -> None:
+    _make(tmp_path, "a.mp4")
+    (tmp_path / "X.CSV").write_text(f"path,label\n{tmp_path}/a.mp4,1\n")
+    (tmp_path / "X.TSV").write_text(f"label\tpath\n1\t{tmp_path}/a.mp4\n")
+    parquet.write_table(pa.table({"path": [f"{tmp_path}/a.mp4"]}), tmp_path / "X.PARQUET")
+    assert _below(tmp_path, *(f"@{tmp_path}/X.{kind}" for kind in ("CSV", "TSV", "PARQUET"))) == ["a.mp4"] * 3
+
+
+def test_file_uris_are_paths(tmp_path: Path) -> None:
+    _make(tmp_path, "set/a.mp4")
+    (tmp_path / "list.txt").write_text(f"file://{tmp_path}/set/a.mp4\nfile://{tmp_path}/set\n")
+    items = list(list_items([f"@{tmp_path}/list.txt", f"file://{tmp_path}/set/a.mp4"]))
+    assert {(item.uri, item.identity and item.identity.size_bytes, item.error) for item in items} == {
+        (f"{tmp_path}/set/a.mp4", 1, None)
+    }
+
+
+def test_the_state_of_an_index_among_videos_is_passed_over(tmp_path: Path) -> None:
+    _make(tmp_path, "a.mp4", "index.vidprep/cache/lock", "index.vidprep/part.lock", "index/part-0.parquet")
+    assert _below(tmp_path) == ["a.mp4"]
 
 
 def test_a_column_of_numbers_is_no_list(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from tests.object_store import BUCKET, ObjectStore, serving
 from vidprep.errors import Reason, SourceError, StaleIndexError
-from vidprep.indexes import build_index, open_index, probe
+from vidprep.indexes import build_index, mirror, open_index, probe
 from vidprep.indexes.state import part_paths
 from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.cut import open_indexed, read_cut
@@ -428,3 +428,43 @@ def test_an_index_in_the_store_is_one_put_a_part_and_opens_from_there(
     assert build_index([f"s3://{BUCKET}/set"], target, workers=0, update=True).updated == 1
     assert open_index(target)[0]["num_frames"] == 12
     assert len(open_index(target)) == 300
+
+
+def test_a_store_that_takes_no_part_ends_the_run_and_the_next_one_goes_on(
+    s3: ObjectStore, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("vidprep.sources.store_s3.MAX_ATTEMPTS", 2)
+    forget_stores()
+    for number in range(300):
+        s3.put_file(f"set/{number:03d}.mp4", files / "one_frame.mp4")
+    source, target = f"s3://{BUCKET}/set", f"s3://{BUCKET}/index"
+    s3.middleware.fail_puts = True
+    with pytest.raises(SourceError, match=r"SlowDown|503"):
+        build_index([source], target, workers=0)
+    s3.middleware.fail_puts = False
+    assert build_index([source], target, workers=0).ok == 300
+    assert len(open_index(target)) == 300
+
+
+def test_an_index_that_changes_while_it_is_copied_is_looked_at_again(
+    s3: ObjectStore, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    s3.put_file("set/a.mp4", files / "one_frame.mp4")
+    source, target = f"s3://{BUCKET}/set", f"s3://{BUCKET}/index"
+    build_index([source], target, workers=0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "reader"))
+    fetch, changes = mirror._fetch, iter([True])
+
+    def changing(*arguments: Any) -> None:
+        if next(changes, False):  # another host's update, between the listing and the copy
+            with pytest.MonkeyPatch.context() as other:
+                other.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+                s3.put_file("set/a.mp4", files / "fd_leak.mp4")
+                other.setattr(mirror, "_fetch", fetch)
+                build_index([source], target, workers=0, update=True)
+        fetch(*arguments)
+
+    monkeypatch.setattr(mirror, "_fetch", changing)
+    assert open_index(target)[0]["num_frames"] == 12

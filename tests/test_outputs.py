@@ -29,6 +29,20 @@ def batches_of(plan, output, **options):
 
 
 @needs_torch
+def test_a_gpu_that_is_not_there_is_named(plan):
+    import torch
+
+    from vidprep.errors import ArgumentError
+    from vidprep.loaders.dali_source import DaliSource
+
+    count = torch.cuda.device_count()
+    told = rf"device='cuda:{count}': expected c"
+    for make in (ClipLoader, DaliSource):
+        with pytest.raises(ArgumentError, match=told):
+            make(plan, batch_size=1, device=f"cuda:{count}", engine="cpu")
+
+
+@needs_torch
 def test_torch_has_sixteen_bits(plan):
     import torch
 
@@ -77,3 +91,26 @@ def test_torch_frames_are_not_copied(plan):
     (first, *_) = batches_of(plan, "torch")
     array = np.from_dlpack(first.frames)
     assert array.ctypes.data == first.frames.data_ptr()
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_padding_and_repeats_are_the_same_in_torch_and_numpy(dtype):
+    import torch
+
+    from vidprep.loaders.batches import spread
+    from vidprep.records import Timeline
+    from vidprep.samplers import FrameList
+
+    timeline = Timeline.regular(10, 25)
+    have = np.array([1, 3])
+    pictures = np.random.default_rng(1).integers(0, np.iinfo(dtype).max, (2, 4, 6, 3)).astype(dtype)
+    for frames, fill in (((3, 12, 1, 3), (255, 0, 7)), ((11, 12), 9), ((1, 3), 0)):
+        spec = FrameList(frames=frames, pad="constant", fill_value=fill).choose(timeline, (0, 0, 0))
+        known = have if min(frames) < 10 else have[:0]
+        mine = spread(pictures[: len(known)], known, spec)
+        theirs = spread(torch.from_numpy(pictures[: len(known)]), known, spec)
+        assert theirs.dtype == getattr(torch, dtype)
+        assert np.array_equal(theirs.numpy(), mine)
+        levels = np.atleast_1d(fill).astype(int) * (257 if dtype == "uint16" else 1)
+        assert (mine[np.array(frames) >= 10] == levels).all()

@@ -154,3 +154,9 @@ def test_without_matplotlib_the_command_to_install_it_is_named(monkeypatch: pyte
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingDependencyError, match=re.escape("pip install 'vidprep[html]'")):
         bars("x", ("a",), {"A": (1,)})
+
+
+def test_a_heading_keeps_its_lines_and_writes_out_what_a_name_hides() -> None:
+    from vidprep.pages.plots import heading_text
+
+    assert heading_text(f"{shown(chr(10) + 'é.mp4')}\nmp4 h264") == "\\n\\xe9.mp4\nmp4 h264"

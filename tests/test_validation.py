@@ -235,6 +235,25 @@ def test_an_index_that_a_run_left_half_written_is_refused(tmp_path: Path, made: 
         validated(tmp_path / "index", tmp_path / "aside")
 
 
+def test_an_index_with_required_columns_alone_is_checked_as_far_as_it_goes(tmp_path: Path, made: Path) -> None:
+    from pyarrow import parquet
+
+    from vidprep.indexes.schema import COLUMNS
+
+    table = parquet.read_table(next((made / "index").glob("*.parquet")))
+    (tmp_path / "index").mkdir()
+    required = [column.name for column in COLUMNS if column.required]
+    for kept in (
+        required,
+        *(
+            [name for name in table.column_names if name != gone]
+            for gone in ("time_base", "frame_order", "jitter_seconds")
+        ),
+    ):
+        parquet.write_table(table.select(kept), tmp_path / "index" / "part-0.parquet")
+        assert validated(tmp_path / "index", tmp_path / "aside").summary["videos"] == table.num_rows
+
+
 def test_an_index_of_a_newer_schema_is_refused(tmp_path: Path, made: Path) -> None:
     from pyarrow import parquet
 

@@ -10,7 +10,7 @@ import click
 
 from vidprep.cli.indexes import check_index
 from vidprep.cli.seconds import SecondsRange
-from vidprep.errors import SamplingError, VidprepError
+from vidprep.errors import ArgumentError, SamplingError, VidprepError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def command(
         plan = _plan(index, policy_text, seed)
         options = {"batch_size": batch_size, "size": size}
         found = _measure(plan, engine, device, seconds, threads, options)
-    except (SamplingError, ValueError) as error:
+    except (ArgumentError, SamplingError) as error:
         raise click.UsageError(str(error)) from error
     except (VidprepError, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -59,6 +59,8 @@ def command(
       vidprep inspect shard.tar::clips/a.mp4 --explain
       vidprep inspect index --video 12 --html video.html
     """
+    if "://" not in path and not os.path.lexists(path) and ".tar::" not in path:
+        raise click.UsageError(f"no such file: {path}")
     is_index = holds_index(path)
     if video is not None and not is_index:
         raise click.UsageError(f"--video is for an index; {shown(path)} is one file")
@@ -93,6 +95,8 @@ def _write(
     if html is not None:
         write_page(html, inspect_page(facts, pictures, explanations(row, table, uri_of(row))))
         click.echo(html, err=True)
+    if png is not None and pictures is None:
+        click.echo(f"{png}: not written, there is nothing to draw of a video that cannot be read", err=True)
     if png is not None and pictures is not None:
         write_aside(png, inspect_png(facts, pictures))
         click.echo(png, err=True)
@@ -114,8 +118,6 @@ def _from_file(path: str, *, verify_keys: bool) -> tuple[Row, SampleTable | None
     from vidprep.indexes.rows import TABLE
     from vidprep.sources.listing import absolute
 
-    if "://" not in path and not os.path.lexists(path) and ".tar::" not in path:
-        raise click.UsageError(f"no such file: {path}")
     row = probe_row(absolute(path), path=path, verify_keys=verify_keys)
     return row, row.get(TABLE)
 

@@ -18,7 +18,18 @@ from typing import TYPE_CHECKING, Any
 from vidprep.errors import ArgumentError, Reason
 from vidprep.indexes.mirror import bring_up, mirror_folder, upload
 from vidprep.indexes.pool import Pool
-from vidprep.indexes.state import HashSet, check_folder, hashes_here, locked, num_rows, part_paths, read_names, uri_hash
+from vidprep.indexes.state import (
+    HashSet,
+    check_folder,
+    cut_into,
+    hashes_here,
+    locked,
+    num_rows,
+    part_paths,
+    read_names,
+    replacing,
+    uri_hash,
+)
 from vidprep.indexes.update import Held
 from vidprep.indexes.worker import Options, Outcome, Task, index_batch
 from vidprep.indexes.write import PartWriter, publish, sync_folder
@@ -147,18 +158,20 @@ def build_index(
     )
     items = list_items([os.fspath(source) for source in named], Rules(patterns, column, identities=update))
     begun = time.monotonic()
-    with locked(index, mine.prefix) as aside:
+    with locked(index, mine.prefix) as aside, cut_into(index, mine.count):
         index.mkdir(parents=True, exist_ok=True)
         sync_folder(index.parent)
         if remote is not None:
             bring_up(remote, index)
         run = Run(index, aside, mine, options, remote)
-        tasks = run.updates(items) if update else run.additions(items)
-        for outcome in run.outcomes(tasks, workers, engine):
-            run.take(outcome)
-            run.summary.seconds = time.monotonic() - begun
-            if progress is not None:
-                progress(run.summary)
+        tasks: Iterable[Task] = run.updates(items) if update else run.additions(items)
+        while tasks:
+            for outcome in run.outcomes(iter(tasks), workers, engine):
+                run.take(outcome)
+                run.summary.seconds = time.monotonic() - begun
+                if progress is not None:
+                    progress(run.summary)
+            tasks = run.tasks_again()
         run.leave_something()
     run.summary.seconds = time.monotonic() - begun
     return run.summary
@@ -172,7 +185,7 @@ def rows_in_place(out: str | os.PathLike[str]) -> int:
 def _folder(out: str | os.PathLike[str]) -> Path:
     """Where on this machine the parts are written."""
     where = os.fspath(out)
-    return mirror_folder(where) if is_remote(where) else Path(os.path.abspath(where))  # noqa: PTH100 - links kept
+    return mirror_folder(where) if is_remote(where) else Path(os.path.realpath(where))  # one lock, whatever link
 
 
 def _check_limits(workers: int | None, engine: str, timeout_seconds: float, memory_bytes: int) -> None:
@@ -200,6 +213,8 @@ class Run:
         self._remote = remote
         self._index, self._aside, self._shard, self._options = index, aside, shard, options
         self._finals: dict[int, Path] = {}
+        self._bases: dict[int, tuple[int, ...]] = {}
+        self._again: list[Task] = []
         self._taken = {path.name for path in part_paths(index)}
         self._number = 0
         self.summary = Summary()
@@ -258,6 +273,8 @@ class Run:
     def _task(self, items: list[Item], final: Path, base: Path | None = None, places: list[int] | None = None) -> Task:
         number, self._number = self._number, self._number + 1
         self._finals[number] = final
+        if base is not None:
+            self._bases[number] = _version(base)
         return Task(
             unit=number,
             items=items,
@@ -288,8 +305,23 @@ class Run:
         task, outcome = done
         if outcome.problem is not None:
             raise OSError(outcome.problem)
-        self._publish(Path(task.aside), self._finals.pop(task.unit))
-        self._count(task, outcome)
+        with replacing(self._index):
+            if not self._is_outrun(task):
+                self._publish(Path(task.aside), self._finals.pop(task.unit))
+                self._count(task, outcome)
+
+    def _is_outrun(self, task: Task) -> bool:
+        """Whether another shard has rewritten the part meanwhile, so that this must be done again from what it wrote."""
+        if task.base is None or _version(Path(task.base)) == self._bases.pop(task.unit):
+            return False
+        self._again.append(task)
+        return True
+
+    def tasks_again(self) -> list[Task]:
+        """Those that were outrun, and none of the next time."""
+        again, self._again = self._again, []
+        self._bases |= {task.unit: _version(Path(task.base)) for task in again if task.base is not None}
+        return again
 
     def _publish(self, aside: Path, final: Path) -> None:
         if self._remote is not None:
@@ -317,6 +349,12 @@ class Run:
             with PartWriter(self._aside / name):
                 pass
             self._publish(self._aside / name, self._index / name)
+
+
+def _version(part: Path) -> tuple[int, ...]:
+    """Differs for each writing of a part."""
+    facts = part.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _is_gone(item: Item) -> bool:

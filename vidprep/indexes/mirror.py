@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from vidprep.records import Identity
 
 _CHUNK_BYTES = 64 << 20
+#: At an index that changes while it is copied.
+_LOOKS = 4
 
 
 def mirror_folder(uri: str, cache_dir: Path | None = None) -> Path:
@@ -57,15 +59,27 @@ def holds_parts(uri: str) -> bool:
 
 
 def bring_up(uri: str, folder: Path) -> None:
-    """Make the copy what the store holds. Raises SourceError."""
+    """Make the copy what the store holds; looks again where that changes meanwhile. Raises SourceError."""
     folder.mkdir(parents=True, exist_ok=True)
+    for _ in range(_LOOKS - 1):
+        try:
+            _bring_up(uri, folder)
+        except SourceError as error:
+            if error.reason not in (Reason.STALE, Reason.NOT_FOUND):
+                raise
+        else:
+            return
+    _bring_up(uri, folder)
+
+
+def _bring_up(uri: str, folder: Path) -> None:
     try:
         wanted = dict(_parts(uri))
     except MediaError as error:
         raise error.with_uri(uri) from error.__cause__
     have = {path.name: path for path in part_paths(folder)}
     for name in have.keys() - wanted.keys():
-        have[name].unlink()
+        have[name].unlink(missing_ok=True)
     for name, identity in wanted.items():
         if name not in have or _facts(have[name]) != (identity.size_bytes, identity.mtime_ns):
             _fetch(uri, name, identity, folder)

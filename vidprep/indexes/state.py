@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vidprep.errors import IndexFormatError
 from vidprep.indexes.schema import open_part
+from vidprep.sources.listing import STATE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 def state_folder(index: Path) -> Path:
     """`INDEX.vidprep/`, beside the index."""
-    return index.with_name(index.name + ".vidprep")
+    return index.with_name(index.name + STATE_SUFFIX)
 
 
 def part_paths(index: Path) -> list[Path]:
@@ -63,6 +65,41 @@ def locked(index: Path, name: str) -> Iterator[Path]:
         for leftover in aside.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         yield aside
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def cut_into(index: Path, count: int) -> Iterator[None]:
+    """Say how many shards the listing of this run is cut into, while it runs: all that run at a time must agree.
+
+    Raises:
+        BlockingIOError: another run is writing that is cut otherwise: both would have some videos.
+    """
+    fd = os.open(state_folder(index) / "runs.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with suppress(BlockingIOError):  # others run: then it stands there
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.truncate(fd, 0)
+            os.pwrite(fd, str(count).encode(), 0)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        others = int(os.pread(fd, 20, 0) or 0)
+        if others != count:
+            raise BlockingIOError(
+                errno.EAGAIN, f"another run is writing this index, as one of {others} shards", str(index)
+            )
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def replacing(index: Path) -> Iterator[None]:
+    """Hold the index for the moment of one rename: shards may want to replace one part."""
+    fd = os.open(state_folder(index) / "replace.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(fd)
 

@@ -127,7 +127,7 @@ def exists(uri: str) -> bool:
         error = directory_of(uri).error
         return error is not None and error.reason != Reason.NOT_FOUND
     if not is_remote(uri) and (os.path.lexists(uri) or MEMBER_MARK not in uri):
-        return os.path.lexists(uri)
+        return os.path.lexists(uri) and not os.path.isdir(uri)  # noqa: PTH112 - names may be any bytes
     try:
         open_source(uri).close()
     except MediaError as error:

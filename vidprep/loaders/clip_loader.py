@@ -11,7 +11,7 @@ from vidprep.loaders.clip_source import FETCHES_IN_FLIGHT, ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads, graph_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import OUTPUTS, converted, to_device
-from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, device_ordinal
+from vidprep.loaders.pipeline import ClipPipeline, GraphOptions, check_gpu, device_ordinal
 from vidprep.loaders.pixels import waiting_bytes
 from vidprep.loaders.progress import ProgressBar
 from vidprep.loaders.readahead import Background, Depth, Ordered
@@ -115,6 +115,7 @@ class ClipLoader:
         size, device = self._options.size, str(device)
         device_ordinal(device)
         requirements.check_installed(requirements.of_loader(engine=engine, device=device, output=output))
+        check_gpu(device)
         self._rank, self._world_size = ranks.resolve(rank, world_size)
         self._batch_size, self._drop_last = batch_size, drop_last
         self._plan, self._device, self._size, self._output = plan, device, size, output

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from vidprep.loaders import arguments, ranks
+from vidprep.loaders import arguments, ranks, requirements
 from vidprep.loaders.batches import assemble, pixels
 from vidprep.loaders.clip_source import ClipSource, Place
 from vidprep.loaders.engines.choose import choose_engine, default_threads
 from vidprep.loaders.failures import POLICIES, FailureLedger
 from vidprep.loaders.outputs import to_device
-from vidprep.loaders.pipeline import device_ordinal, import_dali
+from vidprep.loaders.pipeline import check_gpu, device_ordinal, import_dali
 from vidprep.loaders.readahead import Background, Ordered
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class DaliSource:
         if threads is not None:
             threads = arguments.integer("threads", threads, 1, arguments.MAX_THREADS)
         device = str(device)
-        device_ordinal(device)
+        if device_ordinal(device) is not None:
+            requirements.check_installed(["torch"])
+            check_gpu(device)
         self._plan, self._device, self._prefetch = plan, device, prefetch
         rank, world_size = ranks.resolve(rank, world_size)
         self._places = (batch_size, rank, world_size, drop_last)

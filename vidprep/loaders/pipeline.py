@@ -47,6 +47,8 @@ class GraphOptions:
         ):
             arguments.choice(name, value, allowed)
         object.__setattr__(self, "size", arguments.size_of("size", self.size))
+        if self.transform is not None and not callable(self.transform):
+            raise arguments.wrong("transform", self.transform, "a function of the DataNode of clips")
 
     @property
     def decoded_dtype(self) -> str:
@@ -166,6 +168,18 @@ def device_ordinal(device: str) -> int | None:
     if kind != "cuda" or not (ordinal or "0").isdecimal():
         raise ArgumentError(f'device={device!r} is neither "cpu" nor "cuda:N"')
     return int(ordinal or 0)
+
+
+def check_gpu(device: str) -> None:
+    """Raise ArgumentError if torch, which must be installed, sees no such GPU."""
+    ordinal = device_ordinal(device)
+    if ordinal is None:
+        return
+    cuda = _torch().cuda
+    count = cuda.device_count() if cuda.is_available() else 0
+    if ordinal >= count:
+        expected = f"cuda:0 to cuda:{count - 1}, or cpu" if count else "cpu: torch sees no GPU here"
+        raise arguments.wrong("device", device, expected)
 
 
 def shaped(dali: Any, clips: Any, options: GraphOptions) -> Any:

@@ -153,12 +153,17 @@ def _saved(draws: Sequence[Callable[[Any], None]], size: tuple[float, float], fo
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         if heading:
-            figure.suptitle(_ascii(heading), x=0.01, ha="left", fontsize=9)
+            figure.suptitle(heading_text(heading), x=0.01, ha="left", fontsize=9)
         for axes, draw in zip(figure.subplots(len(draws), squeeze=False)[:, 0], draws, strict=True):
             draw(axes)
         out = io.BytesIO()
         figure.savefig(out, format=form, dpi=150, metadata={"Date": None} if form == "svg" else {"Software": None})
     return out.getvalue()
+
+
+def heading_text(heading: str) -> str:
+    """The lines of a heading, each as `_ascii` has it."""
+    return "\n".join(_ascii(line) for line in heading.split("\n"))
 
 
 def _ascii(text: str) -> str:

@@ -6,8 +6,8 @@ Rules, which `vidprep index --help` repeats:
   has a row that says so: a member that is cut off, the archive itself where it is damaged. A compressed one is refused.
 - A folder gives its files in sorted order, then those of its sub-folders: names with a known video extension and names
   without one (`--pattern` decides instead where given), and members of its `.tar` files by the same rule.
-  Hidden names (`.x`, `._x` leftovers of macOS) are passed over, compressed archives with a warning. Links are
-  followed; a folder that was seen is not entered again.
+  Hidden names (`.x`, `._x` leftovers of macOS) and the state of an index (`INDEX.vidprep`) are passed over, compressed
+  archives with a warning. Links are followed; a folder that was seen is not entered again.
 - `@LIST` (txt, csv, parquet) and `-` (stdin) name files, folders, tars or objects, one an entry.
 """
 
@@ -41,6 +41,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
+
+#: Of the folder beside an index that holds its state: it may lie among videos, and holds none.
+STATE_SUFFIX = ".vidprep"
 
 #: Objects that are looked up, and tars in a store that are listed, at the same time.
 _LOOK_UPS_IN_FLIGHT = 32
@@ -132,6 +135,7 @@ def _expand_entry(entry: str, look_up: Identity | MediaError | None, rules: Rule
 def _expand(source: str, rules: Rules) -> Iterator[Item]:
     if is_remote(source):
         return _expand_remote(source, rules)
+    source = source.removeprefix("file://")
     if MEMBER_MARK in source and not os.path.lexists(source):
         return iter([Item(absolute(source), source)])
     try:
@@ -217,7 +221,7 @@ def _walk_folder(root: str, folder: str, rules: Rules, seen: set[tuple[int, int]
         files: list[os.DirEntry[str]] = []
         folders: list[os.DirEntry[str]] = []
         for entry in entries:
-            if not entry.name.startswith("."):
+            if not entry.name.startswith(".") and not entry.name.endswith(STATE_SUFFIX):
                 (folders if _is_dir(entry) else files).append(entry)
         stack.extend(entry.path for entry in reversed(folders) if not entry.is_symlink())
         links.extend(entry.path for entry in folders if entry.is_symlink())

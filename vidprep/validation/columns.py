@@ -257,7 +257,18 @@ def _messages(columns: Columns, check: ColumnCheck, places: Any, rules: Rules) -
     for row in values:
         if extra:
             row["generations"] = generations(row["codec"], row["chroma"], row["bit_depth"])
-    return [check.message.format_map(limits | row) for row in values]
+    told = ({name: _UNKNOWN if value is None else value for name, value in row.items()} for row in values)
+    return [check.message.format_map(limits | row) for row in told]
+
+
+class _Unknown:
+    """Stands for a null in a message, whatever the format asks for: any column but a few may be null."""
+
+    def __format__(self, how: str) -> str:
+        return "?"
+
+
+_UNKNOWN = _Unknown()
 
 
 def _errors(columns: Columns, rules: Rules) -> Iterator[pa.Table]:

@@ -148,9 +148,12 @@ def _time_findings(columns: Columns, lists: dict[str, pa.Array], rules: Rules) -
 def _first(columns: Columns, lists: dict[str, pa.Array], place: int, which: Any) -> tuple[int, float, float]:
     """(frame, its time, the step to it, both in seconds) of the first step that is meant."""
     pts = _table_at(lists, place).frame_pts
-    time_base = parse_time_base(columns.table["time_base"][place].as_py())
+    time_base = parse_time_base(columns.table["time_base"][place].as_py() or "1/1")
     steps = np.diff(pts)
-    frame = int(np.flatnonzero(which(steps, float(np.median(steps))))[0]) + 1
+    found = np.flatnonzero(which(steps, float(np.median(steps)))) if len(steps) else steps
+    if not len(found):  # the index's columns say what its table does not
+        return 0, 0.0, 0.0
+    frame = int(found[0]) + 1
     return frame, float(to_seconds(int(pts[frame]), time_base)), float(to_seconds(int(steps[frame - 1]), time_base))
 
 

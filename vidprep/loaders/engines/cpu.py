@@ -12,6 +12,7 @@ from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.decoders import open_decoder, restart
 from vidprep.loaders.engines.resize import resized
+from vidprep.loaders.engines.result_memory import MAX_FREE_BYTES, ResultMemory
 from vidprep.loaders.packet_forms import av_packet
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class CpuEngine:
     """Decodes cuts with FFmpeg's software decoders.
 
     Each call makes its own decoder, so that calls from several threads run at the same time and nothing of one clip
-    can reach the next.
+    can reach the next. Up to MAX_FREE_BYTES of memory of results that are no longer used are kept for the next ones.
 
     Args:
         size: (height, width) of what comes out, resized by `resized`; None = as coded, and a video
@@ -57,6 +58,7 @@ class CpuEngine:
         self.dtype = dtype
         self.colour_default = colour_default
         self.num_threads = num_threads
+        self._memory = ResultMemory(MAX_FREE_BYTES)
 
     def decode(self, cut: Cut) -> Pictures:
         """RGB (len(cut.frames), H, W, 3) of the engine's dtype.
@@ -65,7 +67,7 @@ class CpuEngine:
             DecodeError: a wanted frame is missing, damaged, or of another size; names video and frame.
         """
         height, width = self.size or (cut.info.height, cut.info.width)
-        out = np.empty((len(cut.frames), height, width, 3), self.dtype)
+        out = self._memory.empty((len(cut.frames), height, width, 3), self.dtype)
         for place, picture in self._decoded(cut, out):
             if not np.may_share_memory(picture, out):
                 out[place] = picture
