@@ -34,6 +34,20 @@ class Bucket:
         self._bucket.blob(key).delete()
 
 
+#: The wrapper gives it ten, which the first start on a busy machine exceeds.
+START_SECONDS = 60
+
+
+def patient(server: type) -> type:
+    """The wrapper's class, with more time for a start."""
+
+    class Patient(server):
+        def _wait_until_ready(self, timeout: float) -> None:
+            super()._wait_until_ready(max(timeout, START_SECONDS))
+
+    return Patient
+
+
 @contextmanager
 def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """Serve for a while, with the environment pointing at it; workers inherit that."""
@@ -41,7 +55,7 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     from vidprep.sources.stores import forget_stores
 
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)  # remembers to take away what the server sets
-    server = wrapper.FakeGCSServer()
+    server = patient(wrapper.FakeGCSServer)()
     server.start()
     log = server._process.stderr
     drain = threading.Thread(target=log.read, daemon=True)  # else it stops at a full pipe
