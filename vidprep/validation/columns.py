@@ -251,14 +251,18 @@ def _messages(columns: Columns, check: ColumnCheck, places: Any, rules: Rules) -
     names = _fields(check.message)
     if not names:
         return [check.message] * len(places)
-    extra = ["codec", "chroma", "bit_depth"] if "{generations}" in check.message else []
-    values = columns.table.select(sorted({*names, *extra})).take(pa.array(places)).to_pylist()
-    limits = asdict(rules.thresholds)
-    for row in values:
+    extra = ("codec", "chroma", "bit_depth") if "{generations}" in check.message else ()
+    limits = {name: value for name, value in asdict(rules.thresholds).items() if name in names}
+    table = columns.table.select(sorted({*names, *extra} & set(columns.table.column_names))).take(pa.array(places))
+    told = []
+    for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        row = {
+            name: _UNKNOWN if value is None else value for name, value in zip(table.column_names, values, strict=True)
+        }
         if extra:
             row["generations"] = generations(row["codec"], row["chroma"], row["bit_depth"])
-    told = ({name: _UNKNOWN if value is None else value for name, value in row.items()} for row in values)
-    return [check.message.format_map(limits | row) for row in told]
+        told.append(check.message.format_map(limits | {k: _UNKNOWN if v is None else v for k, v in row.items()}))
+    return told
 
 
 class _Unknown:

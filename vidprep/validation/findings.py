@@ -95,6 +95,8 @@ class Store:
 
     EXAMPLES = 50
     GROUP_ROWS = 1 << 16
+    SINGLES = 4096
+    """single findings that become tables together: one for each would cost a millisecond"""
 
     def __init__(self, path: Path, rules: Rules, num_videos: int) -> None:
         self.path, self.rules = path, rules
@@ -103,6 +105,9 @@ class Store:
         self.worst = np.full(num_videos, -1, np.int8)
         """place in SEVERITIES of each video's worst finding, −1: none"""
         self._waiting: list[pa.Table] = []
+        self._num_waiting = 0
+        self._singles: dict[str, list[tuple[tuple[int, str, bytes | None], Finding]]] = {}
+        self._num_singles = 0
         self._writer = parquet.ParquetWriter(path, SCHEMA, compression="zstd")
 
     def add(self, table: pa.Table) -> None:
@@ -117,23 +122,28 @@ class Store:
         if len(shown) < self.EXAMPLES:
             shown += table.slice(0, self.EXAMPLES - len(shown)).to_pylist()
         self._waiting.append(table)
-        if sum(waiting.num_rows for waiting in self._waiting) >= self.GROUP_ROWS:
+        self._num_waiting += table.num_rows
+        if self._num_waiting >= self.GROUP_ROWS:
             self._flush()
 
     def _flush(self) -> None:
         if self._waiting:
             self._writer.write_table(pa.concat_tables(self._waiting).unify_dictionaries().combine_chunks())
-            self._waiting = []
+            self._waiting, self._num_waiting = [], 0
 
     def add_each(self, videos: Sequence[tuple[int, str, bytes | None]], findings: Sequence[Finding]) -> None:
         """Take single findings, each of the video beside it: (row, uri as text, its bytes if they are not UTF-8)."""
-        by_check: dict[str, list[int]] = {}
-        for place, finding in enumerate(findings):
+        for video, finding in zip(videos, findings, strict=True):
             if finding.check in self.rules.severities:
-                by_check.setdefault(finding.check, []).append(place)
-        for check, places in by_check.items():
-            some = [findings[place] for place in places]
-            names = [videos[place] for place in places]
+                self._singles.setdefault(finding.check, []).append((video, finding))
+                self._num_singles += 1
+        if self._num_singles >= self.SINGLES:
+            self._add_singles()
+
+    def _add_singles(self) -> None:
+        singles, self._singles, self._num_singles = self._singles, {}, 0
+        for check, pairs in singles.items():
+            names, found = zip(*pairs, strict=True)
             self.add(
                 findings_table(
                     check,
@@ -141,15 +151,16 @@ class Store:
                     [row for row, _, _ in names],
                     pa.array([text for _, text, _ in names], pa.string()),
                     pa.array([raw for _, _, raw in names], pa.binary()),
-                    [finding.message for finding in some],
-                    frames=[finding.frame for finding in some],
-                    times=[finding.time_seconds for finding in some],
-                    offsets=[finding.offset for finding in some],
+                    [finding.message for finding in found],
+                    frames=[finding.frame for finding in found],
+                    times=[finding.time_seconds for finding in found],
+                    offsets=[finding.offset for finding in found],
                 )
             )
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the file; counts, worst and examples are whole from here on."""
+        self._add_singles()
         self._flush()
         self._writer.close()
 

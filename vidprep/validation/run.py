@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     Runner = Callable[[Iterable[Task]], Iterator[tuple[Task, Outcome]]]
 
 __all__ = ["Report", "Settings", "header_findings", "validate_index"]
+
+#: Rows of an index that header checks take at a time, and bytes of them that are enough.
+CHECKED_ROWS, CHECKED_BYTES = 4096, 32 << 20
 
 #: Videos of one decoding task: few, so that little is lost with a worker. Of workers of many threads, one.
 TASK_VIDEOS = 4
@@ -154,18 +159,18 @@ class _Run:
         return open_index(self._path)
 
     def headers(self, parts: Sequence[Path], store: Store, progress: Callable[[int, int], None] | None) -> None:
-        """Header checks over all parts, a row group in memory at a time."""
+        """Header checks over all parts, some row groups in memory at a time."""
         names = (*needed_columns(), *TIME_COLUMNS, *IDENTITY_COLUMNS)
         first = 0
-        for part in parts:
-            for table in _row_groups(part, sorted({*names, *TABLE_COLUMNS})):
-                columns, samples = Columns(table.select(sorted(set(names))), first), table.select(TABLE_COLUMNS)
-                for found in header_findings(columns, samples, self._settings):
-                    store.add(found)
-                self._note(columns, samples)
-                first += len(columns)
-                if progress is not None and self._settings.options.level == "header":
-                    progress(first, self.num_videos)
+        tables = chain.from_iterable(_row_groups(part, sorted({*names, *TABLE_COLUMNS})) for part in parts)
+        for table in _one_ahead(_together(tables)):
+            columns, samples = Columns(table.select(sorted(set(names))), first), table.select(TABLE_COLUMNS)
+            for found in header_findings(columns, samples, self._settings):
+                store.add(found)
+            self._note(columns, samples)
+            first += len(columns)
+            if progress is not None and self._settings.options.level == "header":
+                progress(first, self.num_videos)
 
     def _note(self, columns: Columns, samples: pa.Table) -> None:
         sizes = samples["sample_sizes"].combine_chunks()
@@ -270,6 +275,27 @@ def _row_groups(part: Path, names: list[str]) -> Iterator[pa.Table]:
             for name in names:
                 if name not in have:
                     table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
+            yield table
+
+
+def _together(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables as fewer: a check costs as much for ten rows as for a thousand."""
+    some: list[pa.Table] = []
+    for table in tables:
+        some.append(table)
+        if sum(one.num_rows for one in some) >= CHECKED_ROWS or sum(one.nbytes for one in some) >= CHECKED_BYTES:
+            yield pa.concat_tables(some)
+            some = []
+    if some:
+        yield pa.concat_tables(some)
+
+
+def _one_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same, the next one read while the last one is worked on: reading needs the GIL little."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, tables, None)
+        while (table := coming.result()) is not None:
+            coming = thread.submit(next, tables, None)
             yield table
 
 
