@@ -256,12 +256,11 @@ def _messages(columns: Columns, check: ColumnCheck, places: Any, rules: Rules) -
     table = columns.table.select(sorted({*names, *extra} & set(columns.table.column_names))).take(pa.array(places))
     told = []
     for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        row = {
-            name: _UNKNOWN if value is None else value for name, value in zip(table.column_names, values, strict=True)
-        }
+        row: dict[str, Any] = dict(zip(table.column_names, values, strict=True))
+        shown = {name: _UNKNOWN if value is None else value for name, value in row.items()}
         if extra:
-            row["generations"] = generations(row["codec"], row["chroma"], row["bit_depth"])
-        told.append(check.message.format_map(limits | {k: _UNKNOWN if v is None else v for k, v in row.items()}))
+            shown["generations"] = generations(row["codec"], row["chroma"], row["bit_depth"])
+        told.append(check.message.format_map(limits | shown))
     return told
 
 
