@@ -6,7 +6,8 @@ counts it returns unwritten or stale memory (only indices of pictures that the p
 that a decoder may leave out are not in the file); it converts with the BT.601 matrix whatever the stream says, and
 interpolates chroma in another way (`dali_planes` goes back to the decoded picture); it cuts off what lies beyond RGB's
 range (`full_range` makes room; where that does not do, the cpu engine decodes the clip, counted); some arguments end
-the process (they are never passed).
+the process (they are never passed). On a GPU it keeps decoders between files; once among 500 clips of an H200 one gave a
+picture that it did not give again (so each clip is decoded twice there, and must come out the same).
 """
 
 from __future__ import annotations
@@ -161,14 +162,21 @@ class DaliEngine:
             if self._pipe is None:
                 raise RuntimeError("the engine is closed")
             try:
-                self._pipe.feed_input("file", [np.frombuffer(file, np.uint8)])
-                self._pipe.feed_input("frames", [places])
-                (out,) = self._pipe.run()
+                pictures = self._once(file, places)
+                if self._device != "cpu" and not np.array_equal(pictures, self._once(file, places)):
+                    logger.debug("%s: DALI gave other pictures the second time", cut.uri)
+                    return None
             except RuntimeError as error:
                 self._pipe = self._built()
                 logger.debug("%s: DALI: %s", cut.uri, _cause(error))
                 return None
-        return np.asarray(out.as_cpu().as_tensor())[0]
+        return pictures
+
+    def _once(self, file: bytes, places: Any) -> Any:
+        self._pipe.feed_input("file", [np.frombuffer(file, np.uint8)])
+        self._pipe.feed_input("frames", [places])
+        (out,) = self._pipe.run()
+        return np.array(out.as_cpu().as_tensor())[0]
 
     def _nothing(self, info: StreamInfo) -> Any:
         pictures = np.zeros((0, info.height, info.width, 3), np.uint8)
