@@ -6,9 +6,11 @@ import dataclasses
 import itertools
 import zlib
 
+import av
 import numpy as np
 import pytest
 from clips_made import X264, make_video
+from encoded import picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -373,3 +375,21 @@ def test_a_key_sample_of_garbage_is_an_error_and_other_groups_are_right(codec, t
             engine.decode(read_cut(lying, source, np.array([frame])))
         assert error.value.uri == str(broken)
         assert (engine.decode(read_cut(lying, source, np.array([1, 5]))) == whole[[1, 5]]).all()
+
+
+@pytest.mark.parametrize("encoder", ["msmpeg4v2", "msmpeg4", "wmv1", "wmv2"])
+def test_a_file_that_calls_every_sample_a_key_frame_gives_the_same_pictures_one_by_one(encoder, tmp_path):
+    """As ASF of MS-MPEG-4 may. The first frame that is asked for is no key picture."""
+    path = tmp_path / "all_keys.avi"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(encoder, rate=25, width=160, height=144, pix_fmt="yuv420p", options={"g": "10"})
+        for index in range(24):
+            for packet in stream.encode(av.VideoFrame.from_ndarray(picture(index, 160, 144), format="rgb24")):
+                packet.is_keyframe = True
+                container.mux(packet)
+        container.mux(stream.encode(None))
+    video = as_video(path)
+    whole = read_frames(video, range(24), engine="cpu")
+    assert video.keys_verified
+    for frame in (3, 10, 17, 23):
+        assert (read_frames(video, [frame], engine="cpu")[0] == whole[frame]).all()
