@@ -26,6 +26,8 @@ class Clip:
     codec: str
     config: bytes
     packets: tuple[Packet, ...]
+    size: tuple[int, int] = (0, 0)
+    """as the container would say, for codecs whose samples do not"""
 
     @property
     def info(self) -> StreamInfo:
@@ -73,6 +75,7 @@ def encode(
         codec=context.codec.canonical_name,
         config=context.extradata or b"",
         packets=tuple(Packet(bytes(p), p.pts, p.dts, p.is_keyframe) for p in packets if p.size),
+        size=size,
     )
 
 
@@ -95,6 +98,7 @@ def decode(clip: Clip, keep: list[int] | None = None) -> dict[int, str]:
     context = av.CodecContext.create({"av1": "libdav1d"}.get(clip.codec, clip.codec), "r")
     context.extradata = clip.config or None
     context.thread_count = 1
+    context.width, context.height = clip.size
     shown: dict[int, str] = {}
     for row in range(len(clip.packets)) if keep is None else keep:
         packet = av.Packet(clip.packets[row].payload)

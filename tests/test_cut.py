@@ -6,9 +6,11 @@ import dataclasses
 import itertools
 import zlib
 
+import av
 import numpy as np
 import pytest
 from clips_made import X264, make_video
+from encoded import picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -373,3 +375,39 @@ def test_a_key_sample_of_garbage_is_an_error_and_other_groups_are_right(codec, t
             engine.decode(read_cut(lying, source, np.array([frame])))
         assert error.value.uri == str(broken)
         assert (engine.decode(read_cut(lying, source, np.array([1, 5]))) == whole[[1, 5]]).all()
+
+
+@pytest.mark.parametrize(
+    ("encoder", "pix_fmt", "suffix", "verified"),
+    [
+        ("msmpeg4v2", "yuv420p", "avi", True),
+        ("msmpeg4", "yuv420p", "avi", True),
+        ("wmv1", "yuv420p", "avi", True),
+        ("wmv2", "yuv420p", "avi", True),
+        ("flv1", "yuv420p", "avi", False),
+        ("flv1", "yuv420p", "flv", False),
+        ("qtrle", "rgb24", "mov", False),
+        ("cinepak", "rgb24", "mov", False),
+    ],
+)
+def test_a_file_that_calls_every_sample_a_key_frame_gives_the_same_pictures_one_by_one(
+    encoder, pix_fmt, suffix, verified, tmp_path
+):
+    """As ASF of MS-MPEG-4 may, and MOV without a table of key frames. What is asked for is no key picture."""
+    path = tmp_path / f"all_keys.{suffix}"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(encoder, rate=25, width=160, height=144, pix_fmt=pix_fmt, options={"g": "10"})
+        for index in range(24):
+            still = np.zeros((144, 160, 3), np.uint8)
+            still[index * 4 : index * 4 + 30, index * 5 : index * 5 + 30] = picture(index, 160, 144)[:30, :30]
+            frame = av.VideoFrame.from_ndarray(still, format="rgb24").reformat(format=pix_fmt)
+            for packet in stream.encode(frame):
+                packet.is_keyframe = True
+                container.mux(packet)
+        container.mux(stream.encode(None))
+    video = as_video(path)
+    whole = read_frames(video, range(24), engine="cpu")
+    assert video.keys_verified is verified
+    assert len(video.table.key_rows) == (3 if verified else 24)
+    for frame in (3, 10, 17, 23):
+        assert (read_frames(video, [frame], engine="cpu")[0] == whole[frame]).all()

@@ -20,7 +20,7 @@ from vidprep.containers import demux, parse_container
 from vidprep.containers.demux.packets import _bounded
 from vidprep.containers.demux.times import MISSING, fill_missing, regular_times, unwrap_clock
 from vidprep.containers.not_media import not_media
-from vidprep.errors import ContainerError, LimitError, MediaError, NotMediaError, Reason
+from vidprep.errors import ContainerError, LimitError, MediaError, NotMediaError, Reason, SourceError
 
 if TYPE_CHECKING:
     from vidprep.records import ParsedVideo
@@ -474,3 +474,21 @@ def _first_dirac_picture(samples: list[bytes]) -> np.ndarray:
         for frame in decoder.decode(packet):
             return frame.to_ndarray()
     raise AssertionError("no picture")
+
+
+@pytest.mark.parametrize("readable", [0.2, 0.5, 0.8])
+def test_an_error_of_the_source_is_raised_once_and_nothing_is_printed(
+    cases: Path, readable: float, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """FFmpeg reads on behind an error; PyAV prints each further one."""
+    data = (cases / "files" / "mpeg_ps_open_gop.mpg").read_bytes() * 40
+    last = int(readable * len(data))
+
+    def read_at(offset: int, size: int) -> bytes:
+        if offset + size > last:
+            raise SourceError("gone", offset=offset)
+        return data[offset : offset + size]
+
+    with pytest.raises(SourceError, match="gone"):
+        list(demux.iter_packets(read_at, len(data)))
+    assert capfd.readouterr().err == ""

@@ -254,6 +254,17 @@ def test_an_index_with_required_columns_alone_is_checked_as_far_as_it_goes(tmp_p
         assert validated(tmp_path / "index", tmp_path / "aside").summary["videos"] == table.num_rows
 
 
+def test_parts_of_older_and_newer_columns_are_checked_together(tmp_path: Path, made: Path) -> None:
+    from pyarrow import parquet
+
+    table = parquet.read_table(next((made / "index").glob("*.parquet")))
+    whole = validated(made / "index", tmp_path / "aside").summary["checks"]
+    (tmp_path / "index").mkdir()
+    parquet.write_table(table.slice(0, 4).drop(["uri_bytes", "etag"]), tmp_path / "index" / "part-0.parquet")
+    parquet.write_table(table.slice(4), tmp_path / "index" / "part-1.parquet")
+    assert validated(tmp_path / "index", tmp_path / "aside").summary["checks"] == whole
+
+
 def test_an_index_of_a_newer_schema_is_refused(tmp_path: Path, made: Path) -> None:
     from pyarrow import parquet
 

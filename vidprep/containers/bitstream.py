@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vidprep.containers import frame_pictures
@@ -33,6 +34,11 @@ READERS: dict[str, Callable[..., SampleFacts]] = {
     "mpeg1video": frame_pictures.mpeg12_facts,
     "mpeg2video": frame_pictures.mpeg12_facts,
     "h263": frame_pictures.h263_facts,
+    "msmpeg4v1": partial(frame_pictures.msmpeg4_facts, bits_before=32 + 5),  # a start code and a frame number
+    "msmpeg4v2": frame_pictures.msmpeg4_facts,
+    "msmpeg4v3": frame_pictures.msmpeg4_facts,
+    "wmv1": frame_pictures.msmpeg4_facts,
+    "wmv2": partial(frame_pictures.msmpeg4_facts, type_bits=1),
     "theora": frame_pictures.theora_facts,
     "dirac": frame_pictures.dirac_facts,
 }
@@ -43,7 +49,8 @@ NAL_CODECS = frozenset(("h264", "hevc", "vvc"))
 #: (about 700 bytes) stand before the first one.
 HEAD_BYTES: dict[str, int] = {
     "h264": 1024, "hevc": 1024, "vvc": 1024, "vp8": 80, "vp9": 64, "av1": 256, "mpeg4": 256, "mpeg1video": 512,
-    "mpeg2video": 512, "h263": 16, "theora": 16, "dirac": 256,
+    "mpeg2video": 512, "h263": 16, "msmpeg4v1": 8, "msmpeg4v2": 8, "msmpeg4v3": 8, "wmv1": 8, "wmv2": 8, "theora": 16,
+    "dirac": 256,
 }  # fmt: skip
 
 

@@ -213,6 +213,23 @@ def h263_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
     return SampleFacts(key=kind == "I", shown=True, has_picture=True, picture_type=kind)
 
 
+def msmpeg4_facts(
+    config: bytes, payload: bytes, *, complete: bool, bits_before: int = 0, type_bits: int = 2
+) -> SampleFacts:
+    """A picture header of Microsoft's MPEG-4 and Windows Media 7 and 8, which begins with the type (FFmpeg's msmpeg4dec).
+
+    Containers of their time may claim a key frame in every sample.
+    """
+    del config, complete
+    bits = BitReader(payload[:8])
+    try:
+        bits.skip(bits_before)
+        kind = "IP??"[bits.u(type_bits)]
+    except OutOfBitsError:
+        return UNKNOWN
+    return UNKNOWN if kind == "?" else SampleFacts(key=kind == "I", shown=True, has_picture=True, picture_type=kind)
+
+
 def dirac_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
     """Whether the encoder names itself, in an auxiliary unit ("Dirac Specification" 9.6.1: parse info prefix and code).
 

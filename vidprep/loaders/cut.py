@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vidprep.containers.bitstream import sample_facts
+from vidprep.containers.bitstream import is_understood, sample_facts
 from vidprep.containers.in_band import in_band
 from vidprep.errors import DecodeError, SourceError
 from vidprep.loaders.cut_plan import CutPlan, is_before, plan_cut, start_rows
@@ -52,6 +52,9 @@ __all__ = [
 #: Codecs in which no picture that follows a key picture in presentation refers to one that precedes it:
 #: leading pictures of HEVC and VVC (ITU-T H.265 3.65, H.266 3.73), B pictures of MPEG-1/2.
 LEADING_ARE_UNREFERENCED = frozenset({"hevc", "vvc", "mpeg1video", "mpeg2video"})
+
+#: Codecs whose samples we do not understand, and whose decoder gives an error where it begins at no key picture.
+REFUSED_WITHOUT_KEY = frozenset({"ffv1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +101,9 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
     check_identity(video, source)
     gap = default_gap(source) if max_gap_bytes is None else max_gap_bytes
     try:
-        plan = plan_cut(video.table, frames, max_gap_bytes=gap)
         reader = payload_reader(video, source)
-        keys = video.table.key_rows
+        keys = _claimed_keys(video)
+        plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
         payloads = reader.payloads(video.table, plan)
         while not video.keys_verified and (false := _false_starts(video.info, plan, payloads)):
             keys = _without_false_claims(video, reader, keys, false)
@@ -117,6 +120,18 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         raise DecodeError(error.message, uri=video.uri, frame_index=error.frame_index) from error
     except SourceError as error:
         raise since_indexed(error, video) from error
+
+
+def _claimed_keys(video: VideoLike) -> IntArray:
+    """Rows to start from. A claim that all are key frames is worth nothing if the samples cannot confirm it.
+
+    Files without a table of key frames seem to make it too (ISO/IEC 14496-12, 8.6.2), and a decoder that begins at a
+    predicted picture of such a codec gives a wrong one without a word.
+    """
+    keys = video.table.key_rows
+    if video.keys_verified or len(keys) < len(video.table) or video.info.codec in REFUSED_WITHOUT_KEY:
+        return keys
+    return keys if is_understood(video.info.codec) else keys[:1]
 
 
 def _starts(plan: CutPlan) -> list[tuple[int, int]]:

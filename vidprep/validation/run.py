@@ -282,6 +282,9 @@ def _together(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Small tables as fewer: a check costs as much for ten rows as for a thousand."""
     some: list[pa.Table] = []
     for table in tables:
+        if some and table.schema != some[0].schema:  # of an older part
+            yield pa.concat_tables(some)
+            some = []
         some.append(table)
         if sum(one.num_rows for one in some) >= CHECKED_ROWS or sum(one.nbytes for one in some) >= CHECKED_BYTES:
             yield pa.concat_tables(some)

@@ -100,13 +100,19 @@ def _video_stream(container: Any) -> Any:
 
 def _bounded(read_at: ReadAt, size_bytes: int) -> ReadAt:
     left = _MAX_READ_FACTOR * size_bytes + _READ_SLACK_BYTES
+    has_failed = False
 
     def read(offset: int, size: int) -> bytes:
-        nonlocal left
+        nonlocal left, has_failed
+        if has_failed:  # FFmpeg may try again; PyAV raises one error, and prints any other with its traceback
+            return b""
         left -= size
+        has_failed = True
         if left < 0:
             raise LimitError("the demuxer reads the file over and over", reason=Reason.TIMEOUT, offset=offset)
-        return read_at(offset, size)
+        data = read_at(offset, size)
+        has_failed = False
+        return data
 
     return read
 
