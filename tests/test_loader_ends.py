@@ -41,7 +41,7 @@ def no_thread_is_left_behind():
     before = threading.active_count()
     yield
     gc.collect()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may have ended meanwhile
 
 
 def loader_of(plan, **options):
