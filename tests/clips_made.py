@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
 
+from vidprep.loaders.cut import Cut, open_indexed, read_cut
+from vidprep.loaders.frames import as_video
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def cut_of(path: Path, frames: Any = None) -> Cut:
+    """The cut of these frames, or of all."""
+    video = as_video(path)
+    frames = np.arange(video.table.num_frames) if frames is None else np.asarray(frames)
+    with open_indexed(video) as source:
+        return read_cut(video, source, frames)
 
 
 def picture(number: int, height: int, width: int) -> np.ndarray:

@@ -9,26 +9,18 @@ import threading
 import av
 import numpy as np
 import pytest
-from clips_made import X264, make_video
+from clips_made import X264, cut_of, make_video
 from sequential import FLAGS, rgb, sequential_frames
 
 from vidprep.errors import DecodeError
-from vidprep.loaders.cut import read_cut
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.cpu import CpuEngine, reorder_depth
-from vidprep.loaders.frames import as_video, read_frames
+from vidprep.loaders.frames import read_frames
 from vidprep.loaders.packets import Packets
-from vidprep.sources import open_source
 
 #: Kr, Kb (ITU-T H.273, table 4) and the FFmpeg numbers of the matrix and range.
 MATRICES = {"bt709": (0.2126, 0.0722, 1), "bt601": (0.299, 0.114, 6), "bt2020": (0.2627, 0.0593, 9)}
 RANGES = {"limited": 1, "full": 2}
-
-
-def cut_of(path, frames):
-    video = as_video(path)
-    with open_source(str(path)) as source:
-        return read_cut(video, source, np.asarray(frames))
 
 
 def ycbcr_to_rgb(ycbcr, matrix, colour_range):

@@ -8,18 +8,17 @@ import io
 import av
 import numpy as np
 import pytest
-from clips_made import X264, make_video
+from clips_made import X264, cut_of, make_video
 from hypothesis import given
 from hypothesis import strategies as st
 from sequential import rgb
 
 from vidprep.errors import DecodeError
-from vidprep.loaders.cut import Packet, Packets, read_cut
+from vidprep.loaders.cut import Packet, Packets
 from vidprep.loaders.elementary import FEW_SAMPLES, elementary_packets, elementary_pieces
 from vidprep.loaders.engines.tags import tag, tagged
-from vidprep.loaders.frames import as_video, read_frames
+from vidprep.loaders.frames import read_frames
 from vidprep.loaders.packet_forms import START_CODE, annexb_units, configuration_units
-from vidprep.sources import open_source
 
 #: Slices, parameter sets, messages, delimiters, whatever else.
 HEADERS = {"h264": b"\x65\x41\x01\x67\x68\x06\x09\x0c", "hevc": b"\x26\x02\x00\x40\x42\x44\x46\x4e"}
@@ -33,12 +32,6 @@ def samples_of_units(draw, codec, min_units=1):
     return draw(
         st.lists(st.lists(units.filter(lambda unit: unit[-1]), min_size=min_units, max_size=5), min_size=1, max_size=6)
     )
-
-
-def cut_of(path, frames):
-    video = as_video(path)
-    with open_source(str(path)) as source:
-        return read_cut(video, source, np.asarray(frames))
 
 
 @pytest.fixture(scope="module")

@@ -6,24 +6,15 @@ import dataclasses
 import io
 
 import av
-import numpy as np
 import pytest
-from clips_made import X264, make_video
+from clips_made import X264, cut_of, make_video
 
 from vidprep.errors import DecodeError
-from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.full_range import with_full_range
-from vidprep.loaders.frames import as_video
 from vidprep.loaders.mp4_writer import cut_to_mp4
 
 X265 = {"x265-params": "log-level=none"}
 FAST = {"deadline": "realtime", "cpu-used": "8"}
-
-
-def cut_of(path):
-    video = as_video(path)
-    with open_indexed(video) as source:
-        return read_cut(video, source, np.arange(video.table.num_frames))
 
 
 def decoded(cut):

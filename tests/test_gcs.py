@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from tests import store_laws
 from tests.gcs import BUCKET, Bucket, serving
-from vidprep.errors import Reason, SourceError, StaleIndexError
+from vidprep.errors import SourceError, StaleIndexError
 from vidprep.indexes import build_index, open_index, probe
 from vidprep.indexes.state import part_paths
 from vidprep.loaders.cut import open_indexed, read_cut
@@ -53,7 +54,7 @@ def without_place(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def store(client: str, gcs: Bucket) -> Store:
-    for key, data in {"a/b.mp4": b"0123456789", "a/c/d.mp4": b"", "a/": b"", "ab/c.mp4": b"x"}.items():
+    for key, data in store_laws.OBJECTS.items():
         gcs.put(key, data)
     store = store_of("gs")
     assert isinstance(store, GcsStore if client == "google" else ArrowStore)
@@ -61,34 +62,16 @@ def store(client: str, gcs: Bucket) -> Store:
 
 
 def test_a_store_lists_looks_up_and_reads(store: Store) -> None:
-    found = dict(store.list(f"{BUCKET}/a"))
-    assert list(found) == [f"{BUCKET}/a/b.mp4", f"{BUCKET}/a/c/d.mp4"]
-    assert [identity.size_bytes for identity in found.values()] == [10, 0]
-    assert store.stat(f"{BUCKET}/a") is None
-    assert store.stat(f"{BUCKET}/a/b.mp4") == found[f"{BUCKET}/a/b.mp4"]
-    assert store.get(f"{BUCKET}/a/b.mp4", 2, 3, None) == b"234"
-    assert store.get(f"{BUCKET}/a/b.mp4", 8, 30, None) == b"89"
-    assert store.get(f"{BUCKET}/a/b.mp4", 10, 3, None) == b""
+    listed, found = store_laws.lists_looks_up_and_reads(store, BUCKET)
+    assert listed == found
 
 
 def test_a_store_says_what_is_not_there_and_what_changed(store: Store) -> None:
-    for path in (f"{BUCKET}/nothing.mp4", "no-such-bucket/a.mp4"):
-        with pytest.raises(SourceError) as caught:
-            store.stat(path)
-        assert caught.value.reason == Reason.NOT_FOUND
-    with pytest.raises(SourceError) as caught:
-        store.get(f"{BUCKET}/nothing.mp4", 0, 1, None)
-    assert caught.value.reason == Reason.NOT_FOUND
-    for etag in ("another", "123"):
-        with pytest.raises(SourceError) as caught:
-            store.get(f"{BUCKET}/a/b.mp4", 0, 1, etag)
-        assert caught.value.reason == Reason.STALE
+    store_laws.says_what_is_not_there_and_what_changed(store, BUCKET, ["another", "123"])
 
 
 def test_a_local_file_becomes_an_object(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "part").write_bytes(b"x" * 100_000)
-    store.put(f"{BUCKET}/index/part", tmp_path / "part")
-    assert store.get(f"{BUCKET}/index/part", 99_998, 10, None) == b"xx"
+    store_laws.makes_an_object_of_a_file(store, BUCKET, tmp_path)
 
 
 def test_both_clients_tell_the_same_time_and_tag(gcs: Bucket, files: Path) -> None:

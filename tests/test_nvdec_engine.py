@@ -10,13 +10,12 @@ import av
 import numpy as np
 import pytest
 from clip_videos import small_plan
+from clips_made import cut_of
 
 from vidprep.errors import DecodeError
 from vidprep.loaders import ClipLoader
-from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.engines.nvdec import unsupported_reason
-from vidprep.loaders.frames import as_video
 from vidprep.records import StreamInfo
 
 SUPPORTED = [
@@ -33,13 +32,6 @@ def engine():
     engine = NvdecEngine("cuda:0", num_decoders=4)
     yield engine
     engine.close()
-
-
-def cut_of(path, frames):
-    video = as_video(path)
-    frames = np.arange(video.table.num_frames) if frames is None else np.asarray(frames)
-    with open_indexed(video) as source:
-        return read_cut(video, source, frames)
 
 
 def difference(engine, cut):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from tests import store_laws
 from tests.object_store import BUCKET, ObjectStore, serving
 from vidprep.errors import Reason, SourceError, StaleIndexError
 from vidprep.indexes import build_index, mirror, open_index, probe
@@ -25,6 +26,7 @@ from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.samplers import Plan, RandomClip
 from vidprep.sources import open_source
 from vidprep.sources.listing import Rules, list_items
+from vidprep.sources.neighbours import Block, Blocks
 from vidprep.sources.store_arrow import ArrowStore
 from vidprep.sources.stores import Store, forget_stores, store_of
 
@@ -64,42 +66,29 @@ def without_place(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(params=["botocore", "pyarrow"])
 def store(request: pytest.FixtureRequest, s3: ObjectStore) -> Store:
-    s3.put("a/b.mp4", b"0123456789")
-    s3.put("a/c/d.mp4", b"")
-    s3.put("a/", b"")
+    for key, data in store_laws.OBJECTS.items():
+        s3.put(key, data)
     return store_of("s3") if request.param == "botocore" else ArrowStore("s3")
 
 
 def test_a_store_lists_looks_up_and_reads(store: Store) -> None:
-    found = dict(store.list(f"{BUCKET}/a"))
-    assert list(found) == [f"{BUCKET}/a/b.mp4", f"{BUCKET}/a/c/d.mp4"]
-    assert [identity.size_bytes for identity in found.values()] == [10, 0]
-    assert store.stat(f"{BUCKET}/a") is None
-    identity = store.stat(f"{BUCKET}/a/b.mp4")
-    assert identity is not None
-    assert (identity.size_bytes, identity.mtime_ns) == (10, found[f"{BUCKET}/a/b.mp4"].mtime_ns)
-    assert store.get(f"{BUCKET}/a/b.mp4", 2, 3, None) == b"234"
-    assert store.get(f"{BUCKET}/a/b.mp4", 8, 30, None) == b"89"
-    assert store.get(f"{BUCKET}/a/b.mp4", 10, 3, None) == b""
+    store_laws.lists_looks_up_and_reads(store, BUCKET)
 
 
 def test_a_store_says_what_is_not_there_and_what_changed(store: Store) -> None:
-    for path in (f"{BUCKET}/nothing.mp4", "no-such-bucket/a.mp4"):
-        with pytest.raises(SourceError) as caught:
-            store.stat(path)
-        assert caught.value.reason == Reason.NOT_FOUND
-    with pytest.raises(SourceError) as caught:
-        store.get(f"{BUCKET}/nothing.mp4", 0, 1, None)
-    assert caught.value.reason == Reason.NOT_FOUND
-    with pytest.raises(SourceError) as caught:
-        store.get(f"{BUCKET}/a/b.mp4", 0, 1, "another")
-    assert caught.value.reason == Reason.STALE
+    store_laws.says_what_is_not_there_and_what_changed(store, BUCKET, ["another"])
 
 
 def test_a_local_file_becomes_an_object(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "part").write_bytes(b"x" * 100_000)
-    store.put(f"{BUCKET}/index/part", tmp_path / "part")
-    assert store.get(f"{BUCKET}/index/part", 99_998, 10, None) == b"xx"
+    store_laws.makes_an_object_of_a_file(store, BUCKET, tmp_path)
+
+
+def test_a_block_that_could_not_be_had_is_asked_for_again(s3: ObjectStore) -> None:
+    blocks, block = Blocks(), Block(f"s3://{BUCKET}/late.tar", None, 0)
+    with pytest.raises(SourceError):
+        blocks.get(block, None)
+    s3.put("late.tar", b"there now")
+    assert blocks.get(block, None) == b"there now"
 
 
 # ---- indexing

@@ -34,7 +34,22 @@ class Source(Protocol):
     ) -> None: ...
 
 
-class CountingSource:
+class Closing:
+    """Closes at the end of its `with`."""
+
+    def close(self) -> None:
+        """Release what is held; nothing, if a source does not say otherwise."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class CountingSource(Closing):
     """A source that counts what is read through it."""
 
     def __init__(self, source: Source) -> None:
@@ -62,11 +77,3 @@ class CountingSource:
     def close(self) -> None:
         """Close the wrapped source."""
         self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.errors import SourceError
+from vidprep.sources.base import Closing
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable
 
     from vidprep.sources.base import Source
 
@@ -17,6 +18,13 @@ FETCH_BYTES = 128 << 10
 #: Files that are read on and on are read in blocks of this size.
 BLOCK_BYTES = 4 << 20
 _MAX_BLOCKS = 4
+
+
+def from_blocks(start: int, end: int, block: Callable[[int], bytes]) -> bytes:
+    """Bytes [start, end), not none, out of blocks of BLOCK_BYTES: `block(number)` is one."""
+    first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
+    data = b"".join(block(number) for number in range(first, last + 1))
+    return data[start - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
 
 
 class Span(NamedTuple):
@@ -28,7 +36,7 @@ class Span(NamedTuple):
     data: bytes
 
 
-class HeldSource:
+class HeldSource(Closing):
     """Serves what was fetched before; any other read is noted in `missing`, and fails.
 
     Whoever reads from it must look at `missing` before anything else: if it is set, what was made of the bytes is void.
@@ -68,16 +76,8 @@ class HeldSource:
         """Close the source behind it."""
         self._source.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class BlockSource:
+class BlockSource(Closing):
     """Reads whole blocks, and keeps the last few."""
 
     def __init__(self, source: Source) -> None:
@@ -92,9 +92,7 @@ class BlockSource:
             return b""
         if end - offset > BLOCK_BYTES:
             return self._source.read_at(offset, end - offset)
-        first, last = offset // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
-        data = b"".join(self._block(number) for number in range(first, last + 1))
-        return data[offset - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+        return from_blocks(offset, end, self._block)
 
     def _block(self, number: int) -> bytes:
         if number not in self._blocks:
@@ -109,11 +107,3 @@ class BlockSource:
     def close(self) -> None:
         """Close the source behind it."""
         self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import stat as stat_module
-from typing import TYPE_CHECKING, Self
 
 from vidprep.errors import Reason, SourceError
 from vidprep.records import Identity
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from vidprep.sources.base import Closing
 
 
 def local_identity(path: str) -> Identity | None:
@@ -22,7 +19,7 @@ def local_identity(path: str) -> Identity | None:
     return Identity(size_bytes=facts.st_size, mtime_ns=facts.st_mtime_ns)
 
 
-class LocalSource:
+class LocalSource(Closing):
     """A regular file, read with pread; folders, FIFOs and devices are refused before they can block."""
 
     def __init__(self, path: str) -> None:
@@ -68,11 +65,3 @@ class LocalSource:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.errors import SourceError
 from vidprep.records import Identity
+from vidprep.sources.base import Closing
+from vidprep.sources.held import BLOCK_BYTES, from_blocks
 from vidprep.sources.open import MEMBER_MARK, is_remote, open_file, open_source
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from vidprep.sources.base import Source
 
 #: Members up to this size are better read along with others than each by itself, where each read is a request.
 SMALL_MEMBER_BYTES = 512 << 10
-BLOCK_BYTES = 4 << 20
 #: That are held: more than the files that one worker has in flight fill.
 _MAX_BLOCKS = 12
 
@@ -50,7 +49,12 @@ class Blocks:
             try:
                 mine.set_result(_read(block, mtime_ns))
             except BaseException as error:
-                mine.set_exception(error)
+                with self._lock:
+                    self._held.pop(block, None)  # who comes later tries again
+                told = isinstance(error, SourceError)
+                mine.set_exception(
+                    error if told else SourceError("who was reading it was interrupted", uri=block.archive)
+                )
                 raise
         return found.result()
 
@@ -64,7 +68,7 @@ def _read(block: Block, mtime_ns: int | None) -> bytes:
         return archive.read_at(start, BLOCK_BYTES)
 
 
-class NeighbourSource:
+class NeighbourSource(Closing):
     """A small member whose bytes come out of blocks; by itself where a block cannot be had."""
 
     def __init__(self, member: Source, archive_uri: str, blocks: Blocks) -> None:
@@ -83,24 +87,16 @@ class NeighbourSource:
             return self._member.read_at(offset, size)
 
     def _from_blocks(self, start: int, end: int) -> bytes:
-        first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
         name, identity = self._archive_uri, self.identity
-        pieces = [
-            self._blocks.get(Block(name, identity.etag, number), identity.mtime_ns) for number in range(first, last + 1)
-        ]
-        return b"".join(pieces)[start - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+
+        def block(number: int) -> bytes:
+            return self._blocks.get(Block(name, identity.etag, number), identity.mtime_ns)
+
+        return from_blocks(start, end, block)
 
     def close(self) -> None:
         """Close the member."""
         self._member.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open_among_neighbours(uri: str, identity: Identity | None, blocks: Blocks) -> Source:

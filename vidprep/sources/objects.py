@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from vidprep.errors import SourceError
+from vidprep.sources.base import Closing
 from vidprep.sources.stores import split_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from vidprep.records import Identity
 
 
-class ObjectSource:
+class ObjectSource(Closing):
     """One object; each `read_at` is one ranged request, which fails if the object's etag is no longer the same.
 
     Args:
@@ -36,17 +36,6 @@ class ObjectSource:
             return store.get(path, offset, size, self.identity.etag)
         except SourceError as error:
             raise SourceError(error.message, reason=error.reason, uri=self.uri, offset=offset) from error
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _identity(uri: str) -> Identity:

@@ -10,7 +10,7 @@ import logging
 import os
 import tarfile
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.errors import (
     MalformedContainerError,
@@ -22,12 +22,11 @@ from vidprep.errors import (
     UnsupportedContainerError,
 )
 from vidprep.records import Identity
+from vidprep.sources.base import Closing
 from vidprep.sources.neighbours import SMALL_MEMBER_BYTES
 from vidprep.sources.open import MEMBER_MARK, is_remote, open_file
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from vidprep.sources.base import Source
 
 logger = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Directory(NamedTuple):
     """why there are no members, or none after these"""
 
 
-class TarMemberSource:
+class TarMemberSource(Closing):
     """A window over an open archive; closing it closes the archive."""
 
     def __init__(self, uri: str, archive: Source, member: Member) -> None:
@@ -85,14 +84,6 @@ class TarMemberSource:
     def close(self) -> None:
         """Close the archive."""
         self._archive.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def member_identity(archive: Identity, member: Member) -> Identity:

@@ -281,14 +281,13 @@ def _row_groups(part: Path, names: list[str]) -> Iterator[pa.Table]:
 def _together(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Small tables as fewer: a check costs as much for ten rows as for a thousand."""
     some: list[pa.Table] = []
+    num_rows = num_bytes = 0
     for table in tables:
-        if some and table.schema != some[0].schema:  # of an older part
-            yield pa.concat_tables(some)
-            some = []
+        if some and (num_rows >= CHECKED_ROWS or num_bytes >= CHECKED_BYTES or table.schema != some[0].schema):
+            yield pa.concat_tables(some)  # another schema is that of an older part
+            some, num_rows, num_bytes = [], 0, 0
         some.append(table)
-        if sum(one.num_rows for one in some) >= CHECKED_ROWS or sum(one.nbytes for one in some) >= CHECKED_BYTES:
-            yield pa.concat_tables(some)
-            some = []
+        num_rows, num_bytes = num_rows + table.num_rows, num_bytes + table.nbytes
     if some:
         yield pa.concat_tables(some)
 
