@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
+from scheduling import scheduling_kept
 
 from vidprep.loaders.cut import Cut, open_indexed, read_cut
 from vidprep.loaders.frames import as_video
@@ -31,6 +32,7 @@ def picture(number: int, height: int, width: int) -> np.ndarray:
     return np.clip(base + noise, 0, 255).astype(np.uint8)
 
 
+@scheduling_kept()
 def make_video(
     path: Path,
     *,

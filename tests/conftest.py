@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 CASES = Path(__file__).parent / "cases"
@@ -37,6 +41,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, present in have.items():
             if item.get_closest_marker(name) and not present:
                 item.add_marker(pytest.mark.skip(reason=reasons[name]))
+
+
+@pytest.fixture(autouse=True)
+def no_test_leaves_a_real_time_thread() -> Iterator[None]:
+    """See `scheduling`: what such a test leaves behind makes others hang."""
+    yield
+    assert os.sched_getscheduler(0) not in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 @pytest.fixture(scope="session")

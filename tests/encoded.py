@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import av
 import numpy as np
+from scheduling import scheduling_kept
 
 from vidprep.containers.codecconfig import codec_facts
 from vidprep.records import StreamInfo
@@ -46,6 +47,7 @@ def picture(index: int, width: int, height: int) -> np.ndarray:
     return view
 
 
+@scheduling_kept()
 def encode(
     encoder: str,
     *,
