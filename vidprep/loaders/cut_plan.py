@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,10 +33,18 @@ class CutPlan:
     """int64[u]: the distinct wanted frame indices, ascending"""
     frame_rows: IntArray
     """int64[u]: the row of the sample table that gives each of them"""
+    frame_places: IntArray
+    """int64[u]: where in `rows` each of those is"""
     rows: IntArray
     """int64[p]: candidate rows in decode order, from the covering key rows to the last wanted row"""
+    offset: IntArray
+    """int64[p]: where in the file each begins"""
+    size: IntArray
+    """int64[p] bytes"""
     segments: IntArray
     """int64[s, 2]: first and last row of each run that is decoded from a key row of its own, ascending, disjoint"""
+    starts: tuple[tuple[int, int], ...]
+    """(row, place in `rows`) of each of their first ones"""
     reads: tuple[tuple[int, int], ...]
     """(offset, size) of each read, ascending, merged"""
 
@@ -67,15 +76,21 @@ def plan_cut(
     whole: slice | IntArray
     if len(segments) == 1:
         ((first, last),) = segments
-        rows, whole = np.arange(first, last + 1), slice(first, last + 1)
+        rows, whole, frame_places = np.arange(first, last + 1), slice(first, last + 1), frame_rows - first
     else:
         rows = whole = np.concatenate([_ROW_0[:0], *(np.arange(first, last + 1) for first, last in segments)])
+        frame_places = rows.searchsorted(frame_rows)
+    offset, size = table.offset[whole], table.size[whole]
     return CutPlan(
         frames=frames,
         frame_rows=frame_rows,
+        frame_places=frame_places,
         rows=rows,
+        offset=offset,
+        size=size,
         segments=np.array(segments, np.int64).reshape(-1, 2),
-        reads=_merged(table.offset[whole], table.size[whole], max_gap_bytes),
+        starts=_starts(segments),
+        reads=_merged(offset, size, max_gap_bytes),
     )
 
 
@@ -129,6 +144,12 @@ def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> 
         last = max(last, row)
         segments.append((first, last))
     return segments
+
+
+def _starts(segments: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """(row, place among the rows of all segments) of each one's first row."""
+    places = accumulate((last + 1 - first for first, last in segments), initial=0)
+    return tuple((first, place) for (first, _), place in zip(segments, places, strict=False))
 
 
 def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple[int, int], ...]:
