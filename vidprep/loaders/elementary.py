@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from vidprep.errors import DecodeError
@@ -39,14 +38,28 @@ _SHORT_START_CODE = re.compile(rb"\x00\x00\x01")
 class Pieces(NamedTuple):
     """Packets in pieces to be joined by whoever feeds them, so that they are copied once."""
 
-    parts: list[bytes | memoryview]
-    """at even places start codes and parameter sets; at odd ones views: NAL units, or packets with start codes in them"""
+    leads: list[bytes]
+    """what comes before each of the units: start codes, parameter sets"""
+    units: list[memoryview]
+    """NAL units, or whole packets, or packets in two where they begin with an access unit delimiter"""
     starts: list[int]
-    """n + 1: where the parts of each packet begin, and where those of the last one end"""
+    """n + 1: the place of each packet's first unit, and how many units there are"""
     tag_places: list[int]
-    """n: the even place before which a NAL unit may be put that is to belong to the packet's picture"""
+    """n: the place whose lead may be preceded by a NAL unit that is to belong to the packet's picture"""
     are_units: bool
-    """each odd place holds one NAL unit"""
+    """each of the units is one NAL unit"""
+
+    def joined(self, first: int, last: int) -> bytes:
+        """The packets [first, last)."""
+        begin, end = self.starts[first], self.starts[last]
+        return joined(self.leads[begin:end], self.units[begin:end])
+
+
+def joined(leads: list[bytes], units: list[memoryview]) -> bytes:
+    """Each of the units behind its lead."""
+    parts: list[bytes | memoryview] = [b""] * (2 * len(units))
+    parts[::2], parts[1::2] = leads, units
+    return b"".join(parts)
 
 
 def elementary_packets(cut: Cut) -> list[tuple[int, bytes]]:
@@ -56,7 +69,7 @@ def elementary_packets(cut: Cut) -> list[tuple[int, bytes]]:
         DecodeError: a packet or the configuration is malformed.
     """
     pieces, rows = elementary_pieces(cut), cut.packets.rows.tolist()
-    return [(row, b"".join(pieces.parts[a:b])) for row, (a, b) in zip(rows, pairwise(pieces.starts), strict=True)]
+    return [(row, pieces.joined(place, place + 1)) for place, row in enumerate(rows)]
 
 
 def elementary_pieces(cut: Cut) -> Pieces:
@@ -79,8 +92,8 @@ def elementary_pieces(cut: Cut) -> Pieces:
         raise DecodeError(f"coded sample {row}: {error}", uri=cut.uri, frame_index=_frame_after(cut, row)) from error
     for place in cut.segment_starts if header else ():
         start = pieces.starts[place]
-        if start < len(pieces.parts):
-            pieces.parts[start], pieces.tag_places[place] = header + bytes(pieces.parts[start]), start
+        if start < len(pieces.leads):
+            pieces.leads[start], pieces.tag_places[place] = header + pieces.leads[start], start
     return pieces
 
 
@@ -99,40 +112,40 @@ def _length_prefixed(payloads: Payloads, length_size: int, delimiter: Delimiter 
         _MalformedSampleError: one runs past the end of its sample.
     """
     block, length_at = payloads.block, LENGTH_AT[length_size]
-    parts: list[bytes | memoryview] = []
-    starts, tag_places = [0], []
-    for place, (at, end) in enumerate(payloads.edges()):
-        first = len(parts)
+    units: list[memoryview] = []
+    starts, tag_places = [], []
+    for at, end in payloads.edges():
+        first = len(units)
+        starts.append(first)
         while at < end:
             begin = at + length_size
             try:
                 at = begin + length_at(block, at)[0]
             except struct.error:  # the block ends within the length
-                raise _MalformedSampleError(place) from None
-            parts += (START_CODE, block[begin:at])
+                raise _MalformedSampleError(len(starts) - 1) from None
+            units.append(block[begin:at])
         if at > end:
-            raise _MalformedSampleError(place)
-        is_behind = len(parts) > first + 2 and delimiter is not None and _is_delimiter(parts[first + 1], delimiter)
-        tag_places.append(first + 2 if is_behind else first)
-        starts.append(len(parts))
-    return Pieces(parts, starts, tag_places, are_units=True)
+            raise _MalformedSampleError(len(starts) - 1)
+        is_behind = len(units) - first > 1 and delimiter is not None and _is_delimiter(units[first], delimiter)
+        tag_places.append(first + is_behind)
+    return Pieces([START_CODE] * len(units), units, [*starts, len(units)], tag_places, are_units=True)
 
 
-def _is_delimiter(unit: bytes | memoryview, delimiter: Delimiter) -> bool:
+def _is_delimiter(unit: memoryview, delimiter: Delimiter) -> bool:
     return len(unit) > 0 and unit[0] & delimiter[0] == delimiter[1]
 
 
 def _as_stored(payloads: Payloads, length_size: int, delimiter: Delimiter | None) -> Pieces:
     """Samples that are in the right form, those that begin with a delimiter in two parts."""
     del length_size
-    parts: list[bytes | memoryview] = []
+    units: list[memoryview] = []
     starts, tag_places = [0], []
     for sample in payloads:
         split = 0 if delimiter is None else _end_of_delimiter(sample, delimiter)
-        tag_places.append(len(parts) + 2 if split else len(parts))
-        parts += (b"", sample[:split], b"", sample[split:]) if split else (b"", sample)
-        starts.append(len(parts))
-    return Pieces(parts, starts, tag_places, are_units=False)
+        tag_places.append(len(units) + (split > 0))
+        units += (sample[:split], sample[split:]) if split else (sample,)
+        starts.append(len(units))
+    return Pieces([b""] * len(units), units, starts, tag_places, are_units=False)
 
 
 def _end_of_delimiter(sample: memoryview, delimiter: Delimiter) -> int:
