@@ -67,7 +67,7 @@ def test_a_picture_shown_before_its_key_frame_starts_one_gop_earlier():
 
 
 def leading_rows(table, frames):
-    return cut_module._leading_rows(table, plan_cut(table, np.array(frames))).tolist()
+    return plan_cut(table, np.array(frames)).leading_rows.tolist()
 
 
 def test_leading_pictures_of_a_start_concern_nobody_unless_one_of_them_is_wanted():

@@ -17,7 +17,7 @@ import numpy as np
 from vidprep.containers.bitstream import is_understood, sample_facts
 from vidprep.containers.in_band import in_band
 from vidprep.errors import DecodeError, SourceError
-from vidprep.loaders.cut_plan import CutPlan, is_before, plan_cut, start_rows
+from vidprep.loaders.cut_plan import CutPlan, plan_cut, start_rows
 from vidprep.loaders.cut_reading import (
     HEAD_BYTES,
     check_identity,
@@ -29,6 +29,7 @@ from vidprep.loaders.cut_reading import (
 from vidprep.loaders.packets import Packet, Packets, Payloads
 from vidprep.loaders.references import first_gaps
 from vidprep.loaders.unreferenced import are_unreferenced
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut_reading import PayloadReader
@@ -59,7 +60,7 @@ REFUSED_WITHOUT_KEY = frozenset({"ffv1"})
 _ROW_0 = ((0, 0),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Cut:
     """Packets in decode order, and what is wanted of them."""
 
@@ -222,15 +223,15 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 
 def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: PayloadReader) -> Cut:
     table, rows = video.table, plan.rows
-    leading = _leading_rows(table, plan)
     keep = payloads.size > 0
     keep &= ~are_unreferenced(video.info, payloads, _needed(plan))
-    if len(leading) and video.info.codec in LEADING_ARE_UNREFERENCED:
-        keep &= ~np.isin(rows, leading)
+    if len(plan.leading_rows) and video.info.codec in LEADING_ARE_UNREFERENCED:
+        keep &= ~np.isin(rows, plan.leading_rows)
     places = keep.nonzero()[0]
     kept = rows[places]
     packets = Packets(kept, payloads[places], table.pts[kept], table.flags[kept])
-    cut = Cut(
+    cut = unchecked(
+        Cut,
         uri=video.uri,
         info=video.info,
         frames=plan.frames,
@@ -240,7 +241,7 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: Payl
         num_bytes_read=reader.num_bytes,
         num_bytes_candidates=int(payloads.size.sum()),
         segment_starts=(0,) if len(plan.starts) == 1 else tuple(kept.searchsorted(plan.segments[:, 0]).tolist()),
-        leading_rows=frozenset(leading.tolist()),
+        leading_rows=frozenset(plan.leading_rows.tolist()),
     )
     _check_references(cut, plan)
     return cut
@@ -249,20 +250,3 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: Payl
 def _needed(plan: CutPlan) -> tuple[IntArray | int, ...]:
     """Places of rows that are wanted or start a segment; the others need not be decoded if nothing refers to them."""
     return (plan.frame_places, *(place for _, place in plan.starts))
-
-
-def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
-    """Unwanted rows that are shown before the key row that their segment starts from.
-
-    Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
-    """
-    starts = plan.segments[:, 0]
-    if len(starts) == 1 and not np.count_nonzero(is_before(table, plan.rows, starts)):
-        return plan.rows[:0]
-    segment = starts.searchsorted(plan.rows, side="right") - 1
-    leading = is_before(table, plan.rows, starts[segment])
-    if not leading.any():
-        return plan.rows[:0]
-    is_wanted = np.isin(plan.rows, plan.frame_rows)
-    needed = np.isin(segment, segment[leading & is_wanted])
-    return plan.rows[leading & ~needed]

@@ -10,6 +10,7 @@ import numpy as np
 
 from vidprep.errors import DecodeError
 from vidprep.records import SampleFlag
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,7 +26,7 @@ _ROW_0 = np.zeros(1, np.int64)
 _RESTART = np.uint8(SampleFlag.RESTART)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CutPlan:
     """What to read and what to decode."""
 
@@ -45,6 +46,8 @@ class CutPlan:
     """int64[s, 2]: first and last row of each run that is decoded from a key row of its own, ascending, disjoint"""
     starts: tuple[tuple[int, int], ...]
     """(row, place in `rows`) of each of their first ones"""
+    leading_rows: IntArray
+    """int64: rows that are not wanted and precede their segment's key row in presentation"""
     reads: tuple[tuple[int, int], ...]
     """(offset, size) of each read, ascending, merged"""
 
@@ -80,16 +83,18 @@ def plan_cut(
     else:
         rows = whole = np.concatenate([_ROW_0[:0], *(np.arange(first, last + 1) for first, last in segments)])
         frame_places = rows.searchsorted(frame_rows)
-    offset, size = table.offset[whole], table.size[whole]
-    return CutPlan(
+    offset, size, edges = table.offset[whole], table.size[whole], np.array(segments, np.int64).reshape(-1, 2)
+    return unchecked(
+        CutPlan,
         frames=frames,
         frame_rows=frame_rows,
         frame_places=frame_places,
         rows=rows,
         offset=offset,
         size=size,
-        segments=np.array(segments, np.int64).reshape(-1, 2),
+        segments=edges,
         starts=_starts(segments),
+        leading_rows=_leading_rows(table, rows, edges[:, 0], frame_rows),
         reads=_merged(offset, size, max_gap_bytes),
     )
 
@@ -150,6 +155,20 @@ def _starts(segments: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """(row, place among the rows of all segments) of each one's first row."""
     places = accumulate((last + 1 - first for first, last in segments), initial=0)
     return tuple((first, place) for (first, _), place in zip(segments, places, strict=False))
+
+
+def _leading_rows(table: SampleTable, rows: IntArray, starts: IntArray, frame_rows: IntArray) -> IntArray:
+    """Unwanted rows that are shown before the key row that their segment starts from.
+
+    Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
+    """
+    segment = starts.searchsorted(rows, side="right") - 1 if len(starts) != 1 else 0
+    leading = is_before(table, rows, starts[segment])
+    if not np.count_nonzero(leading):
+        return rows[:0]
+    segments = np.broadcast_to(segment, rows.shape)
+    needed = np.isin(segments, segments[leading & np.isin(rows, frame_rows)])
+    return rows[leading & ~needed]
 
 
 def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FIRST_BYTES = 4 + 1 + 3
 
 _COLUMNS = np.arange(FIRST_BYTES)
+_HEAD: Any = np.dtype((np.uint8, FIRST_BYTES))
 _KEY, _SHOWN = np.array(SampleFlag.KEY, np.uint8), np.array(SampleFlag.SHOWN, np.uint8)
 
 
@@ -105,12 +106,12 @@ class Payloads(Sequence[memoryview]):
     def _first_bytes(self) -> Heads:
         try:  # all eight bytes at once, as a number, whatever its alignment
             everywhere = np.ndarray(max(len(self.block) - FIRST_BYTES + 1, 0), np.uint64, self.block, 0, (1,))
-            heads = everywhere[self.begin].view(np.uint8).reshape(-1, FIRST_BYTES)
+            heads: Heads = everywhere[self.begin].view(_HEAD)
         except IndexError:  # one begins in the block's last bytes, or behind them
             if len(self.block) == 0:
                 return np.zeros((len(self), FIRST_BYTES), np.uint8)
             heads = np.frombuffer(self.block, np.uint8).take(self.begin[:, None] + _COLUMNS, mode="clip")
-        if len(heads) and self.size.min() < FIRST_BYTES:
+        if np.count_nonzero(self.size < FIRST_BYTES):
             heads[self.size[:, None] <= _COLUMNS] = 0
         return heads
 

@@ -17,7 +17,6 @@ from vidprep.containers.bits import OutOfBitsError, rbsp
 from vidprep.containers.parameter_sets import H264Sps, parse_h264_sps
 from vidprep.containers.remembered import remembered
 from vidprep.loaders.packet_forms import (
-    configuration_units,
     nal_length_size,
     parameter_set_units,
     units_of_configuration,
@@ -75,36 +74,39 @@ def _first_gap(payloads: Payloads, length_size: int, sps: H264Sps) -> int | None
 
     1 follows everything: memory_management_control_operation 5 makes the picture before count as 0.
     """
-    mask, shifts = (1 << sps.frame_num_bits) - 1, _shifts(sps.frame_num_bits)
-    previous = following = NONE_YET
+    mask, shifts, following = (1 << sps.frame_num_bits) - 1, _shifts(sps.frame_num_bits), NONE_YET
     for place, word in enumerate(_words(payloads, length_size, sps)):
-        header, shift = word >> 24, shifts[word >> 8 & 0xFFFF]
-        if IS_WHOLE_SLICE[header] and shift != TOO_FAR:
-            number = word >> shift & mask
-        else:
+        shift, header = shifts[word >> 8 & 0xFFFF], word >> 24
+        if shift == TOO_FAR:
             number, header = first_slice(payloads[place], length_size, sps)
-        if number != following and number != previous and number != 1:
+        else:
+            number = word >> shift & mask
+        if number != following:
             if number == OTHER_RULES:
                 return None
             if number == UNKNOWN:
                 continue
-            if previous != NONE_YET and header & NAL_UNIT_TYPE != IDR_SLICE:
+            is_allowed = following == NONE_YET or number in ((following - 1) & mask, 1)
+            if not is_allowed and header & NAL_UNIT_TYPE != IDR_SLICE:
                 return place
-        if header & NAL_REF_IDC or previous == NONE_YET:
-            previous, following = number, (number + 1) & mask
+        if header & NAL_REF_IDC or following == NONE_YET:
+            following = (number + 1) & mask
     return None
 
 
 def _words(payloads: Payloads, length_size: int, sps: H264Sps) -> list[int]:
-    """The first NAL unit's header, as bits 24 to 31, and the three bytes behind it; 0 where that does not help."""
+    """The header of each sample's slice, as bits 24 to 31, and the three bytes behind it; 0 where it begins otherwise."""
     if length_size != 4 or sps.separate_planes:
         return [0] * len(payloads)
     words: list[int] = payloads.heads.view(">u4")[:, 1].tolist()
+    headers = payloads.heads[:, 4].tobytes()
+    if headers.translate(None, WHOLE_SLICES):
+        return [word if header in WHOLE_SLICES else 0 for word, header in zip(words, headers, strict=True)]
     return words
 
 
-#: By NAL unit header: whether it is one of a whole slice.
-IS_WHOLE_SLICE = bytes(header & NAL_UNIT_TYPE in (SLICE, IDR_SLICE) for header in range(256))
+#: NAL unit headers of whole slices.
+WHOLE_SLICES = bytes(header for header in range(256) if header & NAL_UNIT_TYPE in (SLICE, IDR_SLICE))
 
 #: A shift that stands for frame_num being further behind.
 TOO_FAR = 63
@@ -129,9 +131,7 @@ def _shifts(frame_num_bits: int) -> bytes:
 def _sequence_parameters(info: StreamInfo, packets: Packets) -> H264Sps | None:
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
-        if configuration_units(info):
-            return _configured(info.codec_config)
-        return _agreed(parameter_set_units(info, packets.payloads[0]))
+        return _configured(info.codec_config) or _agreed(parameter_set_units(info, packets.payloads[0]))
     except (OutOfBitsError, ValueError):
         return None
 
