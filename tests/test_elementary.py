@@ -123,7 +123,9 @@ def _units(sample):
 
 
 @pytest.mark.parametrize("num_samples", [1, 48])
-@pytest.mark.parametrize("tail", [b"\0\0\0\x09abc", b"\0\0", b"\0\0\0\x01a\xff\xff\xff\xff", b"\xff\xff\xff\xff"])
+@pytest.mark.parametrize(
+    "tail", [b"\0\0\0\x09abc", b"\0\0\0\x04abc", b"\0\0", b"\0\0\0\x01a\xff\xff\xff\xff", b"\xff\xff\xff\xff"]
+)
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_unit_that_runs_past_its_sample_is_an_error_whatever_follows(h264_cut, num_samples, tail, is_last):
     cut = length_prefixed(h264_cut, [[b"whole", b"units"]] * num_samples, 4)
