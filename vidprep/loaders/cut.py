@@ -223,8 +223,9 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 
 def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: PayloadReader) -> Cut:
     table, rows = video.table, plan.rows
-    keep = payloads.size > 0
-    keep &= ~are_unreferenced(video.info, payloads, _needed(plan))
+    keep = ~are_unreferenced(video.info, payloads, _needed(plan))
+    if np.count_nonzero(payloads.size) < len(keep):
+        keep &= payloads.size > 0
     if len(plan.leading_rows) and video.info.codec in LEADING_ARE_UNREFERENCED:
         keep &= ~np.isin(rows, plan.leading_rows)
     places = keep.nonzero()[0]

@@ -51,7 +51,12 @@ def parameter_sets(info: StreamInfo) -> bytes:
     Raises:
         ValueError: the configuration is cut off.
     """
-    return b"".join(START_CODE + unit for unit in configuration_units(info))
+    return _parameter_sets(info.codec, info.codec_config)
+
+
+@remembered(256)
+def _parameter_sets(codec: str, config: bytes) -> bytes:
+    return b"".join(START_CODE + unit for unit in units_of_configuration(codec, config))
 
 
 def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:

@@ -44,14 +44,15 @@ def are_unreferenced(info: StreamInfo, payloads: Payloads, needed: Iterable[IntA
     """
     if info.codec == "vp9":
         return np.zeros(len(payloads), bool)
-    said, test = _said_and_test(info, payloads)
+    said, test = _said_and_test(
+        info, payloads
+    )  # no more UNSURE in the end, so REFERENCE or UNREFERENCED: False or True
     for places in needed:
         said[places] = REFERENCE
     if UNSURE in said.tobytes():
         for place in (said == UNSURE).nonzero()[0].tolist():
             said[place] = UNREFERENCED if test(payloads[place]) else REFERENCE
-    found: BoolArray = said == UNREFERENCED
-    return found
+    return said.view(np.bool_)
 
 
 def _said_and_test(info: StreamInfo, payloads: Payloads) -> tuple[Answers, Callable[[memoryview], bool]]:
