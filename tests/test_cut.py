@@ -21,8 +21,9 @@ from vidprep.loaders import read_frames
 from vidprep.loaders.cut import open_indexed, plan_cut, read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.frames import as_video
+from vidprep.loaders.packets import Payloads
 from vidprep.loaders.unreferenced import are_unreferenced, is_unreferenced_h264
-from vidprep.records import SampleFlag, SampleTable
+from vidprep.records import SampleFlag, SampleTable, StreamInfo
 from vidprep.sources import CountingSource, open_source
 
 KEY_SHOWN = SampleFlag.KEY | SampleFlag.SHOWN
@@ -67,7 +68,7 @@ def test_a_picture_shown_before_its_key_frame_starts_one_gop_earlier():
 
 
 def leading_rows(table, frames):
-    return cut_module._leading_rows(table, plan_cut(table, np.array(frames))).tolist()
+    return plan_cut(table, np.array(frames)).leading_rows.tolist()
 
 
 def test_leading_pictures_of_a_start_concern_nobody_unless_one_of_them_is_wanted():
@@ -137,6 +138,28 @@ def test_plans_hold_every_wanted_row_behind_its_key_row_and_no_byte_twice(table_
         assert any(a <= table.offset[row] and table.offset[row] + table.size[row] <= b for a, b in covered)
     assert all(b[0] - a[1] > gap for a, b in itertools.pairwise(covered))
     assert sum(size for _, size in plan.reads) <= table.size[plan.rows].sum() + gap * len(plan.rows)
+
+
+@given(tables_and_frames(), st.integers(0, 60))
+def test_the_columns_of_a_plan_are_those_of_its_rows(table_and_frames, gap):
+    table, frames = table_and_frames
+    plan = plan_cut(table, frames, max_gap_bytes=gap)
+    assert plan.rows[plan.frame_places].tolist() == plan.frame_rows.tolist()
+    assert (plan.offset.tolist(), plan.size.tolist()) == (
+        table.offset[plan.rows].tolist(),
+        table.size[plan.rows].tolist(),
+    )
+    assert plan.starts == tuple((first, plan.rows.tolist().index(first)) for first, _ in plan.segments.tolist())
+
+
+@given(st.permutations(range(12)), st.sets(st.integers(0, 11), max_size=3), st.sets(st.integers(0, 11), min_size=1))
+def test_leading_rows_are_those_of_segments_none_of_whose_leading_pictures_is_wanted(pts, keys, frames):
+    table = table_of(pts, keys=keys)
+    plan, expected = plan_cut(table, np.array(sorted(frames))), []
+    for first, last in plan.segments.tolist():
+        leading = [row for row in range(first, last + 1) if pts[row] < pts[first]]
+        expected += [] if set(leading) & set(plan.frame_rows.tolist()) else leading
+    assert plan.leading_rows.tolist() == expected
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +327,7 @@ def test_containers_that_must_be_demuxed_give_the_same_packets_as_pyav(tmp_path)
 def unreferenced(info, packets):
     """Whether each is found to be."""
     payloads = packets.payloads
-    return are_unreferenced(info, payloads, np.ones(len(packets), bool)).tolist()
+    return are_unreferenced(info, payloads, ()).tolist()
 
 
 @pytest.mark.parametrize("name", ["hevc_stss_first_only.mp4", "clip_window.mp4", "open_gop.mp4", "vp9_altref.webm"])
@@ -314,6 +337,29 @@ def test_the_quick_look_at_a_sample_agrees_with_all_its_facts(cases, name):
         packets = read_cut(video, source, np.arange(video.table.num_frames)).packets
     facts = [sample_facts(video.info, packet.data).disposable is True for packet in packets]
     assert unreferenced(video.info, packets) == facts
+
+
+H264_UNITS = st.builds(
+    lambda header, body: bytes([header]) + body,
+    st.one_of(st.integers(0, 255), st.sampled_from([0x01, 0x41, 0x65, 0x06, 0x09, 0x67])),
+    st.binary(max_size=9),
+)
+
+
+@given(st.lists(st.one_of(st.lists(st.one_of(H264_UNITS, st.just(b"")), max_size=3), st.binary(max_size=12)), max_size=8),
+       st.sets(st.integers(0, 7)))  # fmt: skip
+def test_the_quick_look_at_many_samples_is_a_walk_through_each_and_leaves_the_needed_ones(samples, needed):
+    payloads = [
+        sample if isinstance(sample, bytes) else b"".join(len(unit).to_bytes(4, "big") + unit for unit in sample)
+        for sample in samples
+    ]
+    info = StreamInfo(container="mp4", codec="h264", nal_length_size=4, interlaced=False)
+    places = np.array([place for place in sorted(needed) if place < len(payloads)], np.int64)
+    found = are_unreferenced(info, Payloads.of(payloads), (places[1:], *places[:1].tolist())).tolist()
+    assert found == [
+        place not in needed and len(payload) > 0 and is_unreferenced_h264(payload)
+        for place, payload in enumerate(payloads)
+    ]
 
 
 def test_the_quick_look_at_hevc_agrees_with_all_facts_where_pictures_are_unreferenced(tmp_path):

@@ -43,7 +43,7 @@ def test_the_first_segment_and_those_without_an_idr_picture_are_drained_before(s
     for is_idr, more in segments:
         starts.append(len(samples))
         samples += [sample(0x67, 0x65 if is_idr else 0x61), *[sample(0x41)] * more]
-    pieces = Pieces([part for data in samples for part in (data[:4], data[4:])], list(range(0, 2 * len(samples) + 1, 2)),
-                    list(range(0, 2 * len(samples), 2)), True)  # fmt: skip
+    leads, units = [data[:4] for data in samples], [memoryview(data)[4:] for data in samples]
+    pieces = Pieces(leads, units, list(range(len(samples) + 1)), list(range(len(samples))), are_units=True)
     expected = [start for n, start in enumerate(starts) if n == 0 or not segments[n][0]]
     assert list(drained_starts("h264", pieces, starts)) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 
 import av
 import numpy as np
@@ -15,10 +16,10 @@ from sequential import rgb
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.cut import Packet, Packets
-from vidprep.loaders.elementary import FEW_SAMPLES, elementary_packets, elementary_pieces
+from vidprep.loaders.elementary import elementary_packets, elementary_pieces
 from vidprep.loaders.engines.tags import tag, tagged
 from vidprep.loaders.frames import read_frames
-from vidprep.loaders.packet_forms import START_CODE, annexb_units, configuration_units
+from vidprep.loaders.packet_forms import START_CODE, annexb_units, configuration_units, nal_units
 
 #: Slices, parameter sets, messages, delimiters, whatever else.
 HEADERS = {"h264": b"\x65\x41\x01\x67\x68\x06\x09\x0c", "hevc": b"\x26\x02\x00\x40\x42\x44\x46\x4e"}
@@ -71,7 +72,7 @@ def walked(codec, samples, header):
     return out
 
 
-@pytest.mark.parametrize("num_samples", [1, FEW_SAMPLES - 1, 3 * FEW_SAMPLES])
+@pytest.mark.parametrize("num_samples", [1, 15, 48])
 @pytest.mark.parametrize("length_size", [1, 2, 3, 4])
 @given(data=st.data(), codec=CODECS)
 def test_the_pieces_are_what_a_walk_through_each_sample_gives(h264_cut, length_size, num_samples, data, codec):
@@ -87,7 +88,7 @@ def test_the_pieces_are_what_a_walk_through_each_sample_gives(h264_cut, length_s
     ]
 
 
-@pytest.mark.parametrize("num_samples", [1, 3 * FEW_SAMPLES])
+@pytest.mark.parametrize("num_samples", [1, 48])
 @given(data=st.data(), codec=CODECS)
 def test_samples_with_start_codes_are_tagged_as_those_with_lengths(h264_cut, num_samples, data, codec):
     some = data.draw(samples_of_units(codec))
@@ -121,8 +122,10 @@ def _units(sample):
         at += 4 + size
 
 
-@pytest.mark.parametrize("num_samples", [1, 3 * FEW_SAMPLES])
-@pytest.mark.parametrize("tail", [b"\0\0\0\x09abc", b"\0\0", b"\0\0\0\x01a\xff\xff\xff\xff", b"\xff\xff\xff\xff"])
+@pytest.mark.parametrize("num_samples", [1, 48])
+@pytest.mark.parametrize(
+    "tail", [b"\0\0\0\x09abc", b"\0\0\0\x04abc", b"\0\0", b"\0\0\0\x01a\xff\xff\xff\xff", b"\xff\xff\xff\xff"]
+)
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_unit_that_runs_past_its_sample_is_an_error_whatever_follows(h264_cut, num_samples, tail, is_last):
     cut = length_prefixed(h264_cut, [[b"whole", b"units"]] * num_samples, 4)
@@ -133,10 +136,46 @@ def test_a_unit_that_runs_past_its_sample_is_an_error_whatever_follows(h264_cut,
         elementary_pieces(dataclasses.replace(cut, packets=Packets.of(packets)))
 
 
+@given(
+    samples=st.lists(st.one_of(st.lists(st.binary(max_size=9), max_size=4), st.binary(max_size=12)), max_size=5),
+    length_size=st.integers(1, 4),
+    codec=CODECS,
+)
+def test_any_bytes_are_the_units_of_a_walk_or_the_error_of_the_first_sample_that_has_none(
+    h264_cut, samples, length_size, codec
+):
+    payloads = [
+        sample
+        if isinstance(sample, bytes)
+        else b"".join(len(unit).to_bytes(length_size, "big") + unit for unit in sample)
+        for sample in samples
+    ]
+    info = dataclasses.replace(h264_cut.info, codec=codec, codec_config=b"", nal_length_size=length_size)
+    packets = Packets.of(Packet(row, payload, key=row == 0) for row, payload in enumerate(payloads))
+    cut = dataclasses.replace(h264_cut, packets=packets, info=info, segment_starts=(0,))
+    try:
+        expected = [[bytes(unit) for unit in nal_units(payload, length_size)] for payload in payloads]
+    except ValueError:
+        wrong = next(row for row, payload in enumerate(payloads) if not is_whole(payload, length_size))
+        with pytest.raises(DecodeError, match=rf"coded sample {wrong}: a NAL unit runs past the end"):
+            elementary_pieces(cut)
+        return
+    pieces = elementary_pieces(cut)
+    assert [list(map(bytes, pieces.units[a:b])) for a, b in itertools.pairwise(pieces.starts)] == expected
+    assert [data for _, data in elementary_packets(cut)] == [joined(units) for units in expected]
+
+
+def is_whole(payload, length_size):
+    try:
+        return list(nal_units(payload, length_size)) is not None
+    except ValueError:
+        return False
+
+
 @pytest.mark.parametrize("length_size", [0, 1, 2, 4])
 def test_empty_samples_and_no_samples_give_nothing(h264_cut, length_size):
     info = dataclasses.replace(h264_cut.info, nal_length_size=length_size, codec_config=b"")
-    for packets in ([], [Packet(0, b"", key=True)], [Packet(row, b"", key=False) for row in range(3 * FEW_SAMPLES)]):
+    for packets in ([], [Packet(0, b"", key=True)], [Packet(row, b"", key=False) for row in range(48)]):
         cut = dataclasses.replace(h264_cut, info=info, packets=Packets.of(packets))
         assert b"".join(data for _, data in elementary_packets(cut)) == b""
 

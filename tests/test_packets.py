@@ -33,6 +33,16 @@ def test_some_of_them_are_taken_as_from_a_list(packets, data):
     assert list(columns[start:]) == packets[start:]
 
 
+@given(block=st.binary(max_size=40), edges=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), max_size=8))
+def test_heads_of_samples_anywhere_in_a_block_end_where_the_samples_do(block, edges):
+    begin = np.array([begin for begin, _ in edges], np.int64)
+    size = np.array([min(size, max(len(block) - begin, 0)) for begin, size in edges], np.int64)
+    payloads = Payloads(memoryview(block), begin, size)
+    expected = [sample[:FIRST_BYTES].tobytes().ljust(FIRST_BYTES, b"\0") for sample in payloads]
+    assert [bytes(head) for head in payloads.heads] == expected
+    assert [bytes(head) for head in payloads[1:].heads] == expected[1:]
+
+
 @given(st.lists(st.binary(max_size=30), max_size=8))
 def test_heads_are_the_first_bytes_of_samples(samples):
     payloads = Payloads.of(samples)

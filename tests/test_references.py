@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -16,12 +17,15 @@ from vidprep.errors import DecodeError
 from vidprep.loaders.cut import read_cut
 from vidprep.loaders.frames import as_video, read_frames
 from vidprep.loaders.packet_forms import annexb_units, nal_length_size
-from vidprep.loaders.packets import Packets
+from vidprep.loaders.packets import Packets, Payloads
 from vidprep.loaders.references import (
+    OTHER_RULES,
+    TOO_FAR,
     UNKNOWN,
+    _first_gap,
     _frame_num,
-    _frame_nums_at_once,
     _sequence_parameters,
+    _shifts,
     first_gaps,
     first_slice,
 )
@@ -118,30 +122,80 @@ def test_frame_num_is_what_reading_bit_by_bit_gives(cut, head, zeros, frame_num_
 
 
 @given(
-    heads=st.lists(st.binary(min_size=4, max_size=4), min_size=1, max_size=20),
-    header=st.sampled_from([0x01, 0x21, 0x41, 0x65, 0x06, 0x67, 0x02]),
-    zeros=st.integers(0, 3),
-    frame_num_bits=st.integers(4, 16),
-)
-def test_many_frame_nums_at_once_are_those_read_one_by_one_or_unknown(cut, heads, header, zeros, frame_num_bits):
+    head=st.binary(min_size=3, max_size=3), zeros=st.integers(0, 3), frame_num_bits=st.integers(4, 16),
+)  # fmt: skip
+def test_frame_num_by_table_is_what_reading_bit_by_bit_gives(cut, head, zeros, frame_num_bits):
     sps = _sequence_parameters(cut.info, cut.packets)._replace(frame_num_bits=frame_num_bits, separate_planes=0)
-    heads = [(bytes(zeros) + head)[:4] for head in heads]
-    first = np.frombuffer(b"".join(b"1234" + bytes([header]) + head for head in heads), np.uint8)
-    for head, number in zip(heads, _frame_nums_at_once(first.reshape(-1, 9), sps).tolist(), strict=True):
-        assert number == UNKNOWN or (number == frame_num_bit_by_bit(rbsp(head), sps) and header & 31 in (1, 5))
+    head = (bytes(zeros) + head)[:3]
+    shift = _shifts(frame_num_bits)[head[0] << 8 | head[1]]
+    number = int.from_bytes(head, "big") >> shift & (1 << frame_num_bits) - 1
+    assert shift == TOO_FAR or number == frame_num_bit_by_bit(rbsp(head), sps)
 
 
-def test_frame_nums_of_common_slices_are_read_at_once(cut):
+def test_frame_nums_of_common_slices_are_found_by_table(cut):
     sps, length_size = _sequence_parameters(cut.info, cut.packets), nal_length_size(cut.info)
-    packets = cut.packets[1:]
-    payloads = [packet.data if length_size else bytes(4) + _slice_of(packet.data) for packet in packets]
-    heads = np.frombuffer(b"".join(payload[:9] for payload in payloads), np.uint8).reshape(-1, 9)
-    want = [first_slice(packet.data, length_size, sps).frame_num for packet in packets]
-    assert _frame_nums_at_once(heads, sps).tolist() == want
+    for packet in cut.packets[1:]:
+        _, *head = _slice_of(packet.data, length_size)[:4]
+        number = int.from_bytes(head, "big") >> _shifts(sps.frame_num_bits)[head[0] << 8 | head[1]]
+        assert number & (1 << sps.frame_num_bits) - 1 == first_slice(packet.data, length_size, sps).frame_num
 
 
-def _slice_of(sample):
-    return next(unit for unit in annexb_units(sample) if unit[0] & 31 in (1, 5))
+def exp_golomb(value):
+    bits = f"{value + 1:b}"
+    return "0" * (len(bits) - 1) + bits
+
+
+def slice_unit(header, frame_num, frame_num_bits, first_mb=0, slice_type=5, pps_id=0, tail="1"):
+    """A slice's NAL unit up to frame_num, escaped."""
+    bits = "".join(map(exp_golomb, (first_mb, slice_type, pps_id))) + f"{frame_num:0{frame_num_bits}b}" + tail
+    body = int(bits.ljust(-(-len(bits) // 8) * 8, "0"), 2).to_bytes(-(-len(bits) // 8), "big")
+    return bytes([header]) + re.sub(rb"\0\0(?=[\0-\3])", b"\0\0\3", body)
+
+
+SLICES = st.builds(
+    slice_unit,
+    header=st.sampled_from([0x01, 0x01, 0x41, 0x41, 0x41, 0x65]),
+    frame_num=st.integers(0, 15),
+    frame_num_bits=st.just(8),
+    first_mb=st.sampled_from([0, 0, 0, 0, 700, 1 << 16]),
+    slice_type=st.integers(0, 9),
+    pps_id=st.sampled_from([0, 0, 0, 1, 255]),
+    tail=st.sampled_from(["1", "0" * 40 + "1"]),
+)
+OTHER_UNITS = st.sampled_from([b"\x09\xf0", b"\x06\x05\x01a\x80", b"\x68\xce", b"\x67\x42", b"\x02abc", b"\x41", b""])
+SAMPLES = st.lists(OTHER_UNITS, max_size=2).flatmap(lambda units: SLICES.map(lambda unit: [*units, unit]))
+
+
+def gap_one_by_one(payloads, length_size, sps):
+    """Clause 7.4.3, in a few words."""
+    previous = None
+    for place, payload in enumerate(payloads):
+        number, header = first_slice(payload, length_size, sps)
+        if number == OTHER_RULES:
+            return None
+        if number == UNKNOWN:
+            continue
+        allowed = previous is None or number in (previous, (previous + 1) % (1 << sps.frame_num_bits), 1)
+        if not allowed and header & 31 != 5:
+            return place
+        if previous is None or header & 0x60:
+            previous = number
+    return None
+
+
+@given(samples=st.lists(st.one_of(SLICES.map(lambda unit: [unit]), SAMPLES, st.lists(OTHER_UNITS)), max_size=12),
+       length_size=st.sampled_from([1, 2, 4, 4, 4]), step=st.integers(0, 1))  # fmt: skip
+def test_gaps_are_those_of_a_walk_through_each_sample(cut, samples, length_size, step):
+    sps = _sequence_parameters(cut.info, cut.packets)._replace(frame_num_bits=8)
+    joined = [b"".join(len(unit).to_bytes(length_size, "big") + unit for unit in units) for units in samples]
+    rising = [slice_unit(0x41, number * step, 8) for number in range(len(samples))]
+    healthy = [len(unit).to_bytes(length_size, "big") + unit for unit in rising]
+    for payloads in (joined, healthy, healthy[:3] + joined[:2] + healthy[3:]):
+        assert _first_gap(Payloads.of(payloads), length_size, sps) == gap_one_by_one(payloads, length_size, sps)
+
+
+def _slice_of(sample, length_size):
+    return next(unit for unit in annexb_units(sample, length_size) if unit[0] & 31 in (1, 5))
 
 
 def test_each_segment_is_judged_from_its_own_start(cut):

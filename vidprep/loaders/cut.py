@@ -17,7 +17,7 @@ import numpy as np
 from vidprep.containers.bitstream import is_understood, sample_facts
 from vidprep.containers.in_band import in_band
 from vidprep.errors import DecodeError, SourceError
-from vidprep.loaders.cut_plan import CutPlan, is_before, plan_cut, start_rows
+from vidprep.loaders.cut_plan import CutPlan, plan_cut, start_rows
 from vidprep.loaders.cut_reading import (
     HEAD_BYTES,
     check_identity,
@@ -29,10 +29,10 @@ from vidprep.loaders.cut_reading import (
 from vidprep.loaders.packets import Packet, Packets, Payloads
 from vidprep.loaders.references import first_gaps
 from vidprep.loaders.unreferenced import are_unreferenced
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut_reading import PayloadReader
-    from vidprep.loaders.packets import BoolArray
     from vidprep.records import SampleTable, StreamInfo, VideoLike
     from vidprep.sources import Source
     from vidprep.timebase import IntArray
@@ -56,8 +56,11 @@ LEADING_ARE_UNREFERENCED = frozenset({"hevc", "vvc", "mpeg1video", "mpeg2video"}
 #: Codecs whose samples we do not understand, and whose decoder gives an error where it begins at no key picture.
 REFUSED_WITHOUT_KEY = frozenset({"ffv1"})
 
+#: A plan's starts where there is one, at the first row.
+_ROW_0 = ((0, 0),)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Cut:
     """Packets in decode order, and what is wanted of them."""
 
@@ -111,7 +114,7 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
             payloads = reader.payloads(video.table, plan)
         _check_payloads(video.table, plan, payloads)
         # Starts that are not verified have been looked at, but for row 0.
-        if len(video.table.key_rows) == 1 if video.keys_verified else 0 in plan.rows[:1]:
+        if len(video.table.key_rows) == 1 if video.keys_verified else plan.starts[:1] == _ROW_0:
             _check_starts(video.info, plan, payloads)
         if video.info.later_configs:
             payloads = _with_set_ups(video.info, plan, payloads)
@@ -134,15 +137,9 @@ def _claimed_keys(video: VideoLike) -> IntArray:
     return keys if is_understood(video.info.codec) else keys[:1]
 
 
-def _starts(plan: CutPlan) -> list[tuple[int, int]]:
-    """(row, place in plan.rows) of each segment's start."""
-    starts = plan.segments[:, 0]
-    return list(zip(starts.tolist(), plan.rows.searchsorted(starts).tolist(), strict=True))
-
-
 def _false_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> list[int]:
     """Start rows whose bytes say that they are no key frames; row 0 is as good as it gets."""
-    return [row for row, place in _starts(plan) if row > 0 and _is_key(info, row, payloads[place]) is False]
+    return [row for row, place in plan.starts if row > 0 and _is_key(info, row, payloads[place]) is False]
 
 
 def _is_key(info: StreamInfo, row: int, payload: memoryview) -> bool | None:
@@ -165,7 +162,7 @@ def _begins_with_key(info: StreamInfo, payload: memoryview) -> bool:
 
 def _check_starts(info: StreamInfo, plan: CutPlan, payloads: Payloads) -> None:
     """Raise DecodeError where decoding would start at a predicted picture: some decoders make up what it refers to."""
-    for row, place in _starts(plan):
+    for row, place in plan.starts:
         if _begins_with_key(info, payloads[place]):
             continue
         fact = sample_facts(info.at_row(row), bytes(payloads[place]))
@@ -187,12 +184,10 @@ def _without_false_claims(video: VideoLike, reader: PayloadReader, keys: IntArra
 
 def _check_payloads(table: SampleTable, plan: CutPlan, payloads: Payloads) -> None:
     """Raise DecodeError, naming the first wanted frame that it touches, for bytes that are missing or changed."""
-    want = table.size[plan.rows]
-    short = (payloads.size != want).nonzero()[0]
-    if len(short):
-        place = short.item(0)
-        row, have = plan.rows.item(place), payloads.size.item(place)
-        raise _row_error(plan, row, f"coded sample {row} is cut off: {have} of {want.item(place)} bytes are there")
+    if payloads.size is not plan.size:  # nothing is missing where the reader hands on the very column
+        for place in (payloads.size != plan.size).nonzero()[0][:1].tolist():
+            row, have, want = plan.rows.item(place), payloads.size.item(place), plan.size.item(place)
+            raise _row_error(plan, row, f"coded sample {row} is cut off: {have} of {want} bytes are there")
     if table.crc32 is None:
         return
     for row, payload, crc32 in zip(plan.rows.tolist(), payloads, table.crc32[plan.rows].tolist(), strict=True):
@@ -228,15 +223,16 @@ def _row_error(plan: CutPlan, row: int, message: str) -> DecodeError:
 
 def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: PayloadReader) -> Cut:
     table, rows = video.table, plan.rows
-    leading = _leading_rows(table, plan)
-    keep = payloads.size > 0
-    keep &= ~are_unreferenced(video.info, payloads, _spare(plan))
-    if len(leading) and video.info.codec in LEADING_ARE_UNREFERENCED:
-        keep &= ~np.isin(rows, leading)
+    keep = ~are_unreferenced(video.info, payloads, _needed(plan))
+    if np.count_nonzero(payloads.size) < len(keep):
+        keep &= payloads.size > 0
+    if len(plan.leading_rows) and video.info.codec in LEADING_ARE_UNREFERENCED:
+        keep &= ~np.isin(rows, plan.leading_rows)
     places = keep.nonzero()[0]
     kept = rows[places]
     packets = Packets(kept, payloads[places], table.pts[kept], table.flags[kept])
-    cut = Cut(
+    cut = unchecked(
+        Cut,
         uri=video.uri,
         info=video.info,
         frames=plan.frames,
@@ -245,31 +241,13 @@ def _assembled(video: VideoLike, plan: CutPlan, payloads: Payloads, reader: Payl
         num_reads=reader.num_reads,
         num_bytes_read=reader.num_bytes,
         num_bytes_candidates=int(payloads.size.sum()),
-        segment_starts=tuple(kept.searchsorted(plan.segments[:, 0]).tolist()),
-        leading_rows=frozenset(leading.tolist()),
+        segment_starts=(0,) if len(plan.starts) == 1 else tuple(kept.searchsorted(plan.segments[:, 0]).tolist()),
+        leading_rows=frozenset(plan.leading_rows.tolist()),
     )
     _check_references(cut, plan)
     return cut
 
 
-def _spare(plan: CutPlan) -> BoolArray:
-    """bool[p]: rows that are neither wanted nor start a segment; they need not be decoded if nothing refers to them."""
-    spare = np.ones(len(plan.rows), bool)
-    spare[plan.rows.searchsorted(plan.frame_rows)] = False
-    spare[plan.rows.searchsorted(plan.segments[:, 0])] = False
-    return spare
-
-
-def _leading_rows(table: SampleTable, plan: CutPlan) -> IntArray:
-    """Unwanted rows that are shown before the key row that their segment starts from.
-
-    Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
-    """
-    starts = plan.segments[:, 0]
-    segment = starts.searchsorted(plan.rows, side="right") - 1
-    leading = is_before(table, plan.rows, starts[segment])
-    if not leading.any():
-        return plan.rows[:0]
-    is_wanted = np.isin(plan.rows, plan.frame_rows)
-    needed = np.isin(segment, segment[leading & is_wanted])
-    return plan.rows[leading & ~needed]
+def _needed(plan: CutPlan) -> tuple[IntArray | int, ...]:
+    """Places of rows that are wanted or start a segment; the others need not be decoded if nothing refers to them."""
+    return (plan.frame_places, *(place for _, place in plan.starts))

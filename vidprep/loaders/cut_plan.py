@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vidprep.errors import DecodeError
 from vidprep.records import SampleFlag
+from vidprep.timebase import unchecked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,7 +26,7 @@ _ROW_0 = np.zeros(1, np.int64)
 _RESTART = np.uint8(SampleFlag.RESTART)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CutPlan:
     """What to read and what to decode."""
 
@@ -32,10 +34,20 @@ class CutPlan:
     """int64[u]: the distinct wanted frame indices, ascending"""
     frame_rows: IntArray
     """int64[u]: the row of the sample table that gives each of them"""
+    frame_places: IntArray
+    """int64[u]: where in `rows` each of those is"""
     rows: IntArray
     """int64[p]: candidate rows in decode order, from the covering key rows to the last wanted row"""
+    offset: IntArray
+    """int64[p]: where in the file each begins"""
+    size: IntArray
+    """int64[p] bytes"""
     segments: IntArray
     """int64[s, 2]: first and last row of each run that is decoded from a key row of its own, ascending, disjoint"""
+    starts: tuple[tuple[int, int], ...]
+    """(row, place in `rows`) of each of their first ones"""
+    leading_rows: IntArray
+    """int64: rows that are not wanted and precede their segment's key row in presentation"""
     reads: tuple[tuple[int, int], ...]
     """(offset, size) of each read, ascending, merged"""
 
@@ -67,15 +79,23 @@ def plan_cut(
     whole: slice | IntArray
     if len(segments) == 1:
         ((first, last),) = segments
-        rows, whole = np.arange(first, last + 1), slice(first, last + 1)
+        rows, whole, frame_places = np.arange(first, last + 1), slice(first, last + 1), frame_rows - first
     else:
         rows = whole = np.concatenate([_ROW_0[:0], *(np.arange(first, last + 1) for first, last in segments)])
-    return CutPlan(
+        frame_places = rows.searchsorted(frame_rows)
+    offset, size, edges = table.offset[whole], table.size[whole], np.array(segments, np.int64).reshape(-1, 2)
+    return unchecked(
+        CutPlan,
         frames=frames,
         frame_rows=frame_rows,
+        frame_places=frame_places,
         rows=rows,
-        segments=np.array(segments, np.int64).reshape(-1, 2),
-        reads=_merged(table.offset[whole], table.size[whole], max_gap_bytes),
+        offset=offset,
+        size=size,
+        segments=edges,
+        starts=_starts(segments),
+        leading_rows=_leading_rows(table, rows, edges[:, 0], frame_rows),
+        reads=_merged(offset, size, max_gap_bytes),
     )
 
 
@@ -129,6 +149,26 @@ def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> 
         last = max(last, row)
         segments.append((first, last))
     return segments
+
+
+def _starts(segments: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """(row, place among the rows of all segments) of each one's first row."""
+    places = accumulate((last + 1 - first for first, last in segments), initial=0)
+    return tuple((first, place) for (first, _), place in zip(segments, places, strict=False))
+
+
+def _leading_rows(table: SampleTable, rows: IntArray, starts: IntArray, frame_rows: IntArray) -> IntArray:
+    """Unwanted rows that are shown before the key row that their segment starts from.
+
+    Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
+    """
+    segment = starts.searchsorted(rows, side="right") - 1 if len(starts) != 1 else 0
+    leading = is_before(table, rows, starts[segment])
+    if not np.count_nonzero(leading):
+        return rows[:0]
+    segments = np.broadcast_to(segment, rows.shape)
+    needed = np.isin(segments, segments[leading & np.isin(rows, frame_rows)])
+    return rows[leading & ~needed]
 
 
 def _merged(offset: IntArray, size: IntArray, max_gap_bytes: int) -> tuple[tuple[int, int], ...]:

@@ -101,8 +101,8 @@ class RangeReader(PayloadReader):
         """Views of what was read."""
         if not plan.reads:
             return Payloads.of(())
-        rows = slice(int(plan.rows[0]), int(plan.rows[-1]) + 1) if len(plan.segments) == 1 else plan.rows
-        offset, size = table.offset[rows], table.size[rows]
+        del table
+        offset, size = plan.offset, plan.size
         if len(plan.reads) == 1:
             block = self.read_at(*plan.reads[0])
             begin = offset - plan.reads[0][0]

@@ -51,7 +51,12 @@ def parameter_sets(info: StreamInfo) -> bytes:
     Raises:
         ValueError: the configuration is cut off.
     """
-    return b"".join(START_CODE + unit for unit in configuration_units(info))
+    return _parameter_sets(info.codec, info.codec_config)
+
+
+@remembered(256)
+def _parameter_sets(codec: str, config: bytes) -> bytes:
+    return b"".join(START_CODE + unit for unit in units_of_configuration(codec, config))
 
 
 def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:
@@ -60,11 +65,12 @@ def configuration_units(info: StreamInfo) -> tuple[bytes, ...]:
     Raises:
         ValueError: the configuration is cut off.
     """
-    return _configuration_units(info.codec, info.codec_config)
+    return units_of_configuration(info.codec, info.codec_config)
 
 
 @remembered(256)
-def _configuration_units(codec: str, config: bytes) -> tuple[bytes, ...]:
+def units_of_configuration(codec: str, config: bytes) -> tuple[bytes, ...]:
+    """The same, by FFmpeg's name of the codec and its extradata."""
     if codec not in NAL_CODECS or not config:
         return ()
     if is_annexb(config):
@@ -90,7 +96,7 @@ def nal_length_size(info: StreamInfo) -> int:
 def parameter_set_units(info: StreamInfo, first_sample: bytes | memoryview) -> list[bytes]:
     """Parameter sets from the configuration, or else from the first sample."""
     units = configuration_units(info) or annexb_units(bytes(first_sample), nal_length_size(info))
-    return [unit for unit in units if is_parameter_set(info.codec, unit[0])]
+    return [unit for unit in units if unit and is_parameter_set(info.codec, unit[0])]
 
 
 def is_parameter_set(codec: str, first_byte: int) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     Places = slice | BoolArray | IntArray
 
 #: Bytes that tell where a sample stands among its references, nearly always: a four-byte length, a NAL unit header,
-#: and four bytes of a slice header.
-FIRST_BYTES = 4 + 1 + 4
+#: and three bytes of a slice header.
+FIRST_BYTES = 4 + 1 + 3
 
 _COLUMNS = np.arange(FIRST_BYTES)
+_HEAD: Any = np.dtype((np.uint8, FIRST_BYTES))
 _KEY, _SHOWN = np.array(SampleFlag.KEY, np.uint8), np.array(SampleFlag.SHOWN, np.uint8)
 
 
@@ -88,12 +89,12 @@ class Payloads(Sequence[memoryview]):
         return Payloads(self.block, self.begin[places], self.size[places], heads)
 
     def __iter__(self) -> Iterator[memoryview]:
-        return iter(self.pieces(self.begin, self.begin + self.size))
-
-    def pieces(self, begin: IntArray, end: IntArray) -> list[memoryview]:
-        """Views of [begin, end) of the block."""
         block = self.block
-        return [block[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+        return iter([block[begin:end] for begin, end in self.edges()])
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """Where in the block each begins and ends."""
+        return zip(self.begin.tolist(), (self.begin + self.size).tolist(), strict=True)
 
     @property
     def heads(self) -> Heads:
@@ -103,10 +104,14 @@ class Payloads(Sequence[memoryview]):
         return self._heads
 
     def _first_bytes(self) -> Heads:
-        if len(self.block) == 0:
-            return np.zeros((len(self), FIRST_BYTES), np.uint8)
-        heads = np.frombuffer(self.block, np.uint8).take(self.begin[:, None] + _COLUMNS, mode="clip")
-        if len(heads) and self.size.min() < FIRST_BYTES:
+        try:  # all eight bytes at once, as a number, whatever its alignment
+            everywhere = np.ndarray(max(len(self.block) - FIRST_BYTES + 1, 0), np.uint64, self.block, 0, (1,))
+            heads: Heads = everywhere[self.begin].view(_HEAD)
+        except IndexError:  # one begins in the block's last bytes, or behind them
+            if len(self.block) == 0:
+                return np.zeros((len(self), FIRST_BYTES), np.uint8)
+            heads = np.frombuffer(self.block, np.uint8).take(self.begin[:, None] + _COLUMNS, mode="clip")
+        if np.count_nonzero(self.size < FIRST_BYTES):
             heads[self.size[:, None] <= _COLUMNS] = 0
         return heads
 

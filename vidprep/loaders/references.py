@@ -16,14 +16,17 @@ import numpy as np
 from vidprep.containers.bits import OutOfBitsError, rbsp
 from vidprep.containers.parameter_sets import H264Sps, parse_h264_sps
 from vidprep.containers.remembered import remembered
-from vidprep.loaders.packet_forms import nal_length_size, parameter_set_units
+from vidprep.loaders.packet_forms import (
+    nal_length_size,
+    parameter_set_units,
+    units_of_configuration,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vidprep.loaders.packets import Heads, Packets, Payloads
+    from vidprep.loaders.packets import Packets, Payloads
     from vidprep.records import StreamInfo
-    from vidprep.timebase import IntArray
 
 
 #: Bytes that hold a slice header up to frame_num: three Exp-Golomb codes of at most 32 bits, 16 bits, and escapes.
@@ -34,8 +37,8 @@ SPS_BYTES = 1024
 NAL_UNIT_TYPE, NAL_REF_IDC = 0x1F, 0x60
 SLICE, IDR_SLICE, SPS = 1, 5, 7
 
-#: Stand for the frame_num of samples that have none or are malformed, and of those that another SPS rules.
-UNKNOWN, OTHER_RULES = -1, -2
+#: Stand for the frame_num of samples that have none or are malformed, of those that another SPS rules, and of no sample.
+UNKNOWN, OTHER_RULES, NONE_YET = -1, -2, -3
 
 
 class Slice(NamedTuple):
@@ -58,91 +61,84 @@ def first_gaps(info: StreamInfo, packets: Packets, segment_starts: Sequence[int]
     sps = _sequence_parameters(info, packets) if info.codec == "h264" and packets else None
     if sps is None or sps.gaps_allowed:
         return []
-    numbers, headers = _frame_nums(packets.payloads, nal_length_size(info), sps)
-    edges = pairwise((*segment_starts, len(numbers)))
-    gaps = [_first_gap(numbers[start:end], headers[start:end], sps) for start, end in edges]
-    return [packets.rows.item(start + gap) for start, gap in zip(segment_starts, gaps, strict=True) if gap is not None]
+    payloads, length_size, found = packets.payloads, nal_length_size(info), []
+    for start, end in pairwise((*segment_starts, len(packets))):
+        gap = _first_gap(payloads if len(segment_starts) == 1 else payloads[start:end], length_size, sps)
+        if gap is not None:
+            found.append(packets.rows.item(start + gap))
+    return found
 
 
-def _first_gap(numbers: list[int], headers: list[int], sps: H264Sps) -> int | None:
-    """Place of the first slice of a segment whose frame_num does not go on from the reference picture before.
+def _first_gap(payloads: Payloads, length_size: int, sps: H264Sps) -> int | None:
+    """Place of the first sample of a segment whose frame_num does not go on from the reference picture before.
 
     1 follows everything: memory_management_control_operation 5 makes the picture before count as 0.
     """
-    mask, previous = (1 << sps.frame_num_bits) - 1, UNKNOWN
-    for place, number in enumerate(numbers):
-        if number < 0:
+    mask, shifts, following = (1 << sps.frame_num_bits) - 1, _shifts(sps.frame_num_bits), NONE_YET
+    for place, word in enumerate(_words(payloads, length_size, sps)):
+        shift, header = shifts[word >> 8 & 0xFFFF], word >> 24
+        if shift == TOO_FAR:
+            number, header = first_slice(payloads[place], length_size, sps)
+        else:
+            number = word >> shift & mask
+        if number != following:
             if number == OTHER_RULES:
                 return None
-            continue
-        header = headers[place]
-        if previous == UNKNOWN:
-            previous = number
-            continue
-        follows = number == previous or number == (previous + 1) & mask or number == 1
-        if not follows and header & NAL_UNIT_TYPE != IDR_SLICE:
-            return place
-        if header & NAL_REF_IDC:
-            previous = number
+            if number == UNKNOWN:
+                continue
+            is_allowed = following == NONE_YET or number in ((following - 1) & mask, 1)
+            if not is_allowed and header & NAL_UNIT_TYPE != IDR_SLICE:
+                return place
+        if header & NAL_REF_IDC or following == NONE_YET:
+            following = (number + 1) & mask
     return None
 
 
-def _frame_nums(payloads: Payloads, length_size: int, sps: H264Sps) -> tuple[list[int], list[int]]:
-    """frame_num, or UNKNOWN or OTHER_RULES, and NAL unit header of each packet's first slice.
-
-    Most samples start with a slice, whose header is read for all of them at once.
-    """
-    if length_size == 4 and not sps.separate_planes:
-        numbers, headers = _frame_nums_at_once(payloads.heads, sps).tolist(), payloads.heads[:, 4].tolist()
-    else:
-        numbers, headers = [UNKNOWN] * len(payloads), [0] * len(payloads)
-    for place, number in enumerate(numbers):
-        if number == UNKNOWN:
-            numbers[place], headers[place] = first_slice(payloads[place], length_size, sps)
-    return numbers, headers
+def _words(payloads: Payloads, length_size: int, sps: H264Sps) -> list[int]:
+    """The header of each sample's slice, as bits 24 to 31, and the three bytes behind it; 0 where it begins otherwise."""
+    if length_size != 4 or sps.separate_planes:
+        return [0] * len(payloads)
+    words: list[int] = payloads.heads.view(">u4")[:, 1].tolist()
+    headers = payloads.heads[:, 4].tobytes()
+    if headers.translate(None, WHOLE_SLICES):
+        return [word if header in WHOLE_SLICES else 0 for word, header in zip(words, headers, strict=True)]
+    return words
 
 
-def _frame_nums_at_once(heads: Heads, sps: H264Sps) -> IntArray:
-    """frame_num of samples that start with a slice behind a four-byte length; UNKNOWN of others, or if it takes more.
+#: NAL unit headers of whole slices.
+WHOLE_SLICES = bytes(header for header in range(256) if header & NAL_UNIT_TYPE in (SLICE, IDR_SLICE))
 
-    Args:
-        heads: uint8 (n, 9 or more), the first bytes of each.
-        sps: one without colour planes of their own.
-    """
-    word = np.ascontiguousarray(heads[:, 5:9]).view(">u4")[:, 0]
-    shift = _shifts(sps.frame_num_bits)[heads[:, 5], heads[:, 6]]
-    number: IntArray = word >> shift & (1 << sps.frame_num_bits) - 1
-    unknown = (shift > 32) | _IS_OTHER[heads[:, 4]]
-    if sps.frame_num_bits > 8:  # it may reach into the fourth byte
-        unknown |= word & 0xFFFFFF == 3  # an emulation prevention byte
-    number[unknown] = UNKNOWN
-    return number
-
-
-#: By NAL unit header: whether it is not a whole slice's.
-_IS_OTHER = ~np.isin(np.arange(256) & NAL_UNIT_TYPE, (SLICE, IDR_SLICE))
+#: A shift that stands for frame_num being further behind.
+TOO_FAR = 63
 
 
 @lru_cache(maxsize=16)
-def _shifts(frame_num_bits: int) -> IntArray:
-    """int64 (256, 256), by the first two bytes of a slice header: how far behind frame_num the first four bytes end.
+def _shifts(frame_num_bits: int) -> bytes:
+    """By the first two bytes of a slice header: how many bits of the first three follow frame_num.
 
-    Three Exp-Golomb codes (clause 9.1) stand before it; more than 32 where two bytes do not hold them.
+    Three Exp-Golomb codes (clause 9.1) stand before it; TOO_FAR where two bytes do not hold them, and so where an
+    emulation prevention byte is among the three. Also where three do not hold frame_num.
     """
     bits, used = np.arange(1 << 16), np.zeros(1 << 16, np.int64)
     for _ in range(3):
         ahead = bits << used & 0xFFFF
         zeros = 16 - np.frexp(ahead.astype(np.float64))[1]  # the exponent is the number's bit length
         used = np.minimum(used + 2 * zeros + 1, 17)
-    return np.where(used > 16, 33, 32 - frame_num_bits - used).reshape(256, 256)
+    left = 24 - frame_num_bits - used
+    return np.where((used > 16) | (left < 0), TOO_FAR, left).astype(np.uint8).tobytes()
 
 
 def _sequence_parameters(info: StreamInfo, packets: Packets) -> H264Sps | None:
     """The stream's SPS; None where there is none, or more than one that do not agree about frame_num."""
     try:
-        return _agreed(parameter_set_units(info, packets.payloads[0]))
+        return _configured(info.codec_config) or _agreed(parameter_set_units(info, packets.payloads[0]))
     except (OutOfBitsError, ValueError):
         return None
+
+
+@remembered(256)
+def _configured(config: bytes) -> H264Sps | None:
+    return _agreed(unit for unit in units_of_configuration("h264", config) if unit)
 
 
 def _agreed(units: Iterable[bytes]) -> H264Sps | None:

@@ -15,65 +15,70 @@ from vidprep.containers.bitstream import sample_facts
 from vidprep.containers.nal_pictures import hevc_sets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
     from vidprep.loaders.packets import BoolArray, Payloads
     from vidprep.records import StreamInfo
+    from vidprep.timebase import IntArray
 
-    #: (256, 256), by the first two bytes of a NAL unit.
-    Answers = npt.NDArray[np.int8]
+    Answers = npt.NDArray[np.uint8]
 
-#: What the first two bytes of a sample's first NAL unit say of its picture; 0 of what is not asked for.
+#: What the first bytes of a sample's first NAL unit say of its picture.
 REFERENCE, UNREFERENCED, UNSURE = 0, 1, 2
 
+#: By the first byte of an H.264 NAL unit: slices are types 1 to 5.
+_H264_ANSWERS = np.array(
+    [(REFERENCE if header & 0x60 else UNREFERENCED) if 1 <= header & 0x1F <= 5 else UNSURE for header in range(256)],
+    np.uint8,
+)
 
-def are_unreferenced(info: StreamInfo, payloads: Payloads, candidate: BoolArray) -> BoolArray:
-    """bool[p]: which of the candidates' pictures no other refers to; False of the rest.
+
+def are_unreferenced(info: StreamInfo, payloads: Payloads, needed: Iterable[IntArray | int]) -> BoolArray:
+    """bool[p]: which samples' pictures no other refers to; False at the places that are needed anyway.
 
     Progressive H.264, by far the commonest, says so in the first byte of any slice: nal_ref_idc is 0 (ITU-T H.264,
     7.4.1). With fields a sample may be half a wanted frame. HEVC says so in the first two bytes (ITU-T H.265, 7.4.2.2)
     where all its sequences have the same number of sub-layers. VP9 never does: `sample_facts` says why.
     """
     if info.codec == "vp9":
-        return np.zeros(len(candidate), bool)
-    answers, test = _ways_to_tell(info)
-    said = np.full(len(candidate), UNSURE) if answers is None else answers[payloads.heads[:, 4], payloads.heads[:, 5]]
-    said = said * candidate
-    found: BoolArray = said == UNREFERENCED
-    for place in (said == UNSURE).nonzero()[0].tolist():
-        found[place] = test(payloads[place])
-    return found
+        return np.zeros(len(payloads), bool)
+    said, test = _said_and_test(
+        info, payloads
+    )  # no more UNSURE in the end, so REFERENCE or UNREFERENCED: False or True
+    for places in needed:
+        said[places] = REFERENCE
+    if UNSURE in said.tobytes():
+        for place in (said == UNSURE).nonzero()[0].tolist():
+            said[place] = UNREFERENCED if test(payloads[place]) else REFERENCE
+    return said.view(np.bool_)
 
 
-def _ways_to_tell(info: StreamInfo) -> tuple[Answers | None, Callable[[memoryview], bool]]:
-    """What the header of the first NAL unit says, for each of its values, and a test of the sample where it is unsure."""
+def _said_and_test(info: StreamInfo, payloads: Payloads) -> tuple[Answers, Callable[[memoryview], bool]]:
+    """What the header of each sample's first NAL unit says, and a test of the whole sample where that is unsure."""
     if info.codec == "h264" and info.nal_length_size == 4 and info.interlaced is False:
-        return _h264_answers(), is_unreferenced_h264
+        return _H264_ANSWERS[payloads.heads[:, 4]], is_unreferenced_h264
     if info.codec == "hevc" and info.nal_length_size == 4 and not info.later_configs:
         sub_layers = set(hevc_sets(info.codec_config).max_sub_layers.values())
         if len(sub_layers) == 1:
             highest = sub_layers.pop()
-            return _hevc_answers(highest), partial(is_unreferenced_hevc, sub_layers=highest)
-    return None, lambda payload: sample_facts(info, bytes(payload)).disposable is True
-
-
-@lru_cache(maxsize=1)
-def _h264_answers() -> Answers:
-    """Slices are types 1 to 5."""
-    header = np.arange(256)[:, None].repeat(256, axis=1)
-    is_slice = (header & 0x1F >= 1) & (header & 0x1F <= 5)
-    return np.where(is_slice, header & 0x60 == 0, UNSURE).astype(np.int8)
+            said = _hevc_answers(highest)[payloads.heads[:, 4], payloads.heads[:, 5]]
+            return said, partial(is_unreferenced_hevc, sub_layers=highest)
+    unsure = np.full(len(payloads), UNSURE, np.uint8)
+    return unsure, lambda payload: sample_facts(info, bytes(payload)).disposable is True
 
 
 @lru_cache(maxsize=8)
 def _hevc_answers(sub_layers: int) -> Answers:
-    """Slices are types up to 31, of the base layer; those of even types up to 14 in the highest sub-layer stand alone."""
+    """(256, 256), by the first two bytes of a NAL unit.
+
+    Slices are types up to 31, of the base layer; those of even types up to 14 in the highest sub-layer stand alone.
+    """
     header = np.arange(1 << 16).reshape(256, 256)
     kind, layer = header >> 9 & 0x3F, header >> 3 & 0x3F
     unreferenced = (kind <= 14) & (kind % 2 == 0) & (header & 7 == sub_layers)
-    return np.where((kind < 32) & (layer == 0), unreferenced, UNSURE).astype(np.int8)
+    return np.where((kind < 32) & (layer == 0), unreferenced, UNSURE).astype(np.uint8)
 
 
 def is_unreferenced_h264(payload: bytes | memoryview) -> bool:

@@ -33,7 +33,7 @@ def drained_starts(codec: str, pieces: Pieces, segment_starts: Sequence[int]) ->
 def _is_idr(codec: str, pieces: Pieces, packet: int) -> bool:
     if packet + 1 >= len(pieces.starts):
         return False
-    return begins_with_idr(codec, b"".join(pieces.parts[pieces.starts[packet] : pieces.starts[packet + 1]]))
+    return begins_with_idr(codec, pieces.joined(packet, packet + 1))
 
 
 def begins_with_idr(codec: str, sample: bytes) -> bool:

@@ -70,11 +70,12 @@ def sequences_of_cut(cut: Cut, pieces: Pieces | None) -> frozenset[Sequence]:
     if pieces is None:
         payloads = cut.packets.payloads
         return sequences(codec, payloads[~_take_their_size(codec, payloads)])
+    leads = set(pieces.leads)
     if not pieces.are_units:
-        return sequences(codec, pieces.parts)
+        return sequences(codec, [*leads, *pieces.units])
     first_bytes = SPS_FIRST_BYTES[codec]
-    units = [unit for unit in pieces.parts[1::2] if len(unit) and unit[0] in first_bytes]
-    return sequences(codec, [*set(pieces.parts[::2]), *(b"".join((START_CODE, unit)) for unit in units)])
+    units = [unit for unit in pieces.units if len(unit) and unit[0] in first_bytes]
+    return sequences(codec, [*leads, *(b"".join((START_CODE, unit)) for unit in units)])
 
 
 def _in_annexb(codec: str, head: bytes) -> frozenset[Sequence]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from vidprep.loaders.elementary import joined
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -48,11 +50,12 @@ def tag(codec: str, number: int) -> bytes:
 
 def tagged(codec: str, pieces: Pieces, first: int, last: int, numbers: Iterable[int]) -> bytes:
     """The packets [first, last) in one piece, each of those whose numbers are given with its number."""
-    start = pieces.starts[first]
-    parts, places = pieces.parts[start : pieces.starts[last]], pieces.tag_places
+    start, stop, places = pieces.starts[first], pieces.starts[last], pieces.tag_places
+    leads = pieces.leads[start:stop]
     for number in numbers:
-        parts[places[number] - start] = tag(codec, number) + bytes(parts[places[number] - start])
-    return b"".join(parts)
+        place = places[number] - start
+        leads[place] = tag(codec, number) + leads[place]
+    return joined(leads, pieces.units[start:stop])
 
 
 def number_of(messages: Iterable[tuple[dict[str, int], Sequence[int]]]) -> int | None:
