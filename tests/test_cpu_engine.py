@@ -227,6 +227,28 @@ def test_the_reorder_depth_is_how_far_decoding_runs_ahead(h264):
     assert reorder_depth(cut_of(h264, [0])) == 0
 
 
+@pytest.fixture(scope="module")
+def open_gops(tmp_path_factory):
+    """H.264 whose recovery points tell the decoder to forget pictures from before them."""
+    x264 = "keyint=13:open-gop=1:b-adapt=0:bframes=3:b-pyramid=normal:scenecut=0:bluray-compat=1"
+    path = tmp_path_factory.mktemp("open_gops") / "a.mp4"
+    return make_video(path, frames=40, options={"preset": "medium", "x264-params": x264})
+
+
+def test_a_recovery_point_may_let_go_of_pictures_from_before_it(open_gops, engine):
+    truth = [rgb(frame) for frame in sequential_frames(open_gops)]
+    for frame in range(len(truth)):
+        assert np.array_equal(engine.decode(cut_of(open_gops, [frame]))[0], truth[frame]), frame
+
+
+def test_damage_behind_a_recovery_point_is_an_error(open_gops, engine):
+    cut = cut_of(open_gops, [24])
+    assert len(cut.packets) == 8
+    for place, packet in enumerate(cut.packets):
+        with pytest.raises(DecodeError, match=f"coded sample {packet.row}"):
+            engine.decode(replaced(cut, place, payload=packet.data[: len(packet.data) // 2]))
+
+
 @pytest.mark.parametrize(("codec", "options"), [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),
     ("mpeg2video", {"bf": "2"}), ("libvpx", {}), ("libvpx-vp9", {"cpu-used": "8"}), ("libsvtav1", {"preset": "12"})])  # fmt: skip
 def test_every_codec_is_frame_exact_singly(tmp_path, engine, codec, options):

@@ -89,7 +89,7 @@ class CpuEngine:
         with open_decoder(
             cut.info,
             cut.uri,
-            strict=not cut.leading_rows,
+            strict=not _starts_amid_references(cut),
             reorder_depth=reorder_depth(cut),
             num_threads=self.num_threads,
         ) as decoder:
@@ -127,6 +127,18 @@ def reorder_depth(cut: Cut) -> int:
         rank = np.argsort(np.argsort(segment.pts, kind="stable"), kind="stable")
         depth = max(depth, int((np.arange(len(rank)) - rank).max(initial=0)))
     return depth
+
+
+def _starts_amid_references(cut: Cut) -> bool:
+    """Whether pictures from before a segment's start are still spoken of behind it.
+
+    Leading pictures refer to them. In H.264 a recovery point, which is no IDR picture, and those behind it may also tell
+    the decoder to forget them (memory_management_control_operation 1, ITU-T H.264, 8.2.5.4.1), as x264's open GOPs do.
+    """
+    if cut.leading_rows or cut.info.codec != "h264":
+        return bool(cut.leading_rows)
+    starts = (segment[0] for segment in cut.segments if len(segment))
+    return any(sample_facts(cut.info, packet.data).recovery_frames is not None for packet in starts)
 
 
 def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int, out: Pictures | None) -> Pictures:
