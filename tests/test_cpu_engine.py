@@ -249,6 +249,19 @@ def test_damage_behind_a_recovery_point_is_an_error(open_gops, engine):
             engine.decode(replaced(cut, place, payload=packet.data[: len(packet.data) // 2]))
 
 
+#: AV_CODEC_FLAG_INTERLACED_DCT and AV_CODEC_FLAG_INTERLACED_ME.
+INTERLACED = "+ildct+ilme"
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "avi", "ts"])
+def test_b_vops_of_interlaced_mpeg4_go_by_the_first_of_them(tmp_path, engine, suffix):
+    path = make_video(tmp_path / f"a.{suffix}", codec="mpeg4", frames=40, options={"bf": "3", "flags": INTERLACED})
+    truth = [rgb(frame) for frame in sequential_frames(path)]
+    assert len(truth) == 40
+    for frame in range(40):
+        assert np.array_equal(engine.decode(cut_of(path, [frame]))[0], truth[frame]), frame
+
+
 @pytest.mark.parametrize(("codec", "options"), [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),
     ("mpeg2video", {"bf": "2"}), ("libvpx", {}), ("libvpx-vp9", {"cpu-used": "8"}), ("libsvtav1", {"preset": "12"})])  # fmt: skip
 def test_every_codec_is_frame_exact_singly(tmp_path, engine, codec, options):

@@ -11,6 +11,7 @@ from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.decoders import open_decoder, restart
+from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.resize import resized
 from vidprep.loaders.engines.result_memory import MAX_FREE_BYTES, ResultMemory
 from vidprep.loaders.packet_forms import av_packet
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     Pictures = npt.NDArray[Any]
 
+
+#: Codecs whose later pictures go by what the first ones say of time, as leading ones without those before them cannot:
+#: the period of a frame in interlaced MPEG-4 (ISO/IEC 14496-2, 7.7.2.2).
+TOLD_BY_FIRST_PICTURES = frozenset({"mpeg4"})
 
 #: Pictures that a decoder may hold back: 16 in H.264 and HEVC, more with threads and in libdav1d.
 MAX_DELAYED_PICTURES = 256
@@ -83,6 +88,7 @@ class CpuEngine:
 
     def _decoded(self, cut: Cut, out: Pictures | None) -> Iterator[tuple[int, Pictures]]:
         """The same; pictures that are not to be resized are put into their places of `out` straight away."""
+        cut = without_leading(cut) if cut.info.codec in TOLD_BY_FIRST_PICTURES else cut
         convert = RgbConverter(dtype=self.dtype, colour_default=self.colour_default)
         damage = _Damage(cut)
         due = 0
