@@ -158,7 +158,7 @@ def _wanted_pictures(decoder: Any, segment: Packets, damage: _Damage) -> Iterato
     """(place in cut.frames, frame) of each wanted picture of a segment, in output order."""
     damage.restart()
     for packet in segment:
-        for frame in _fed(decoder, packet, damage):
+        for frame in _shown(decoder, _fed(decoder, packet, damage)):
             yield from damage.checked(frame)
     for frame in _drained(decoder):
         yield from damage.checked(frame)
@@ -235,6 +235,12 @@ def _fed(decoder: Any, packet: Packet, damage: _Damage) -> list[Any]:
     except av.FFmpegError as error:
         damage.note(packet, error.strerror or str(error))
         return []
+
+
+def _shown(decoder: Any, frames: list[Any]) -> list[Any]:
+    """The last of several pictures of one VP9 superframe, which is what libvpx shows: the spatial layers of a call."""
+    is_last_shown = decoder.name == "vp9" and len({frame.pts for frame in frames}) == 1
+    return frames[-1:] if is_last_shown else frames
 
 
 def _drained(decoder: Any) -> Iterator[Any]:
