@@ -58,3 +58,26 @@ def make_video(
 
 
 X264 = {"preset": "veryfast", "bf": "3", "b-pyramid": "normal", "sc_threshold": "0", "refs": "2"}
+
+
+def make_paired_vp9(folder: Path) -> tuple[Path, Path]:
+    """24 frames of VP9, and the same two by two in superframes that show both."""
+    options = {"auto-alt-ref": "0", "lag-in-frames": "0", "cpu-used": "8", "deadline": "realtime"}
+    single = make_video(folder / "single.webm", codec="libvpx-vp9", frames=24, gop=8, options=options)
+    paired = folder / "paired.webm"
+    with av.open(str(single)) as source, av.open(str(paired), "w") as out:
+        stream = source.streams.video[0]
+        packets = [packet for packet in source.demux(stream) if packet.size]
+        copy = out.add_stream_from_template(stream)
+        for first, second in zip(packets[::2], packets[1::2], strict=True):
+            packet = av.Packet(_superframe([bytes(first), bytes(second)]))
+            packet.stream, packet.time_base, packet.is_keyframe = copy, stream.time_base, first.is_keyframe
+            packet.pts = packet.dts = first.pts
+            out.mux(packet)
+    return single, paired
+
+
+def _superframe(frames: list[bytes]) -> bytes:
+    """VP9 frames in one sample ("VP9 Bitstream & Decoding Process Specification", annex B), lengths of four bytes."""
+    marker = bytes((0xC0 | 3 << 3 | len(frames) - 1,))
+    return b"".join((*frames, marker, *(len(frame).to_bytes(4, "little") for frame in frames), marker))

@@ -9,7 +9,7 @@ import threading
 import av
 import numpy as np
 import pytest
-from clips_made import X264, cut_of, make_video
+from clips_made import X264, cut_of, make_paired_vp9, make_video
 from sequential import FLAGS, rgb, sequential_frames
 
 from vidprep.errors import DecodeError
@@ -225,6 +225,49 @@ def test_more_decoder_threads_give_the_same_pictures(h264, truth):
 def test_the_reorder_depth_is_how_far_decoding_runs_ahead(h264):
     assert reorder_depth(cut_of(h264, range(24))) == 2
     assert reorder_depth(cut_of(h264, [0])) == 0
+
+
+@pytest.fixture(scope="module")
+def open_gops(tmp_path_factory):
+    """H.264 whose recovery points tell the decoder to forget pictures from before them."""
+    x264 = "keyint=13:open-gop=1:b-adapt=0:bframes=3:b-pyramid=normal:scenecut=0:bluray-compat=1"
+    path = tmp_path_factory.mktemp("open_gops") / "a.mp4"
+    return make_video(path, frames=40, options={"preset": "medium", "x264-params": x264})
+
+
+def test_a_recovery_point_may_let_go_of_pictures_from_before_it(open_gops, engine):
+    truth = [rgb(frame) for frame in sequential_frames(open_gops)]
+    for frame in range(len(truth)):
+        assert np.array_equal(engine.decode(cut_of(open_gops, [frame]))[0], truth[frame]), frame
+
+
+def test_damage_behind_a_recovery_point_is_an_error(open_gops, engine):
+    cut = cut_of(open_gops, [24])
+    assert len(cut.packets) == 8
+    for place, packet in enumerate(cut.packets):
+        with pytest.raises(DecodeError, match=f"coded sample {packet.row}"):
+            engine.decode(replaced(cut, place, payload=packet.data[: len(packet.data) // 2]))
+
+
+def test_of_several_shown_frames_of_a_vp9_superframe_the_last_is_the_picture(tmp_path, engine):
+    single, paired = make_paired_vp9(tmp_path)
+    truth = [rgb(frame) for frame in sequential_frames(single)][1::2]
+    assert np.array_equal(engine.decode(cut_of(paired)), np.stack(truth))
+    for frame in range(12):
+        assert np.array_equal(engine.decode(cut_of(paired, [frame]))[0], truth[frame]), frame
+
+
+#: AV_CODEC_FLAG_INTERLACED_DCT and AV_CODEC_FLAG_INTERLACED_ME.
+INTERLACED = "+ildct+ilme"
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "avi", "ts"])
+def test_b_vops_of_interlaced_mpeg4_go_by_the_first_of_them(tmp_path, engine, suffix):
+    path = make_video(tmp_path / f"a.{suffix}", codec="mpeg4", frames=40, options={"bf": "3", "flags": INTERLACED})
+    truth = [rgb(frame) for frame in sequential_frames(path)]
+    assert len(truth) == 40
+    for frame in range(40):
+        assert np.array_equal(engine.decode(cut_of(path, [frame]))[0], truth[frame]), frame
 
 
 @pytest.mark.parametrize(("codec", "options"), [("libx265", {"x265-params": "log-level=none"}), ("mpeg4", {"bf": "2"}),

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 import pytest
+from clips_made import make_paired_vp9
 
 from vidprep.errors import DecodeError
 from vidprep.loaders.cut import open_indexed, read_cut
 from vidprep.loaders.engines.cpu import CpuEngine
 from vidprep.loaders.engines.dali import UNCERTAIN, DaliEngine
+from vidprep.loaders.engines.superframes import SEVERAL_PICTURES
 from vidprep.loaders.frames import as_video
 from vidprep.loaders.packets import Packets
 
@@ -145,6 +147,15 @@ def test_odd_sizes(engine, tmp_path):
 def test_hidden_frames_do_not_shift_the_count(engine, cases):
     mine, theirs = both(engine, cases / "files" / "vp9_altref.webm", list(range(60)))
     assert np.abs(mine.astype(int) - theirs).max() <= TOLERANCE
+
+
+def test_vp9_samples_that_show_several_pictures_are_decoded_elsewhere_and_counted(tmp_path):
+    _, paired = make_paired_vp9(tmp_path)
+    engine = DaliEngine("cpu")
+    for frames in ([7], range(12), [0, 5, 11]):
+        mine, theirs = both(engine, paired, frames)
+        assert np.array_equal(mine, theirs)
+    assert engine.fallbacks == {SEVERAL_PICTURES: 3}
 
 
 def test_a_codec_that_dali_does_not_decode_is_refused_by_name(engine, cases):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vidprep.containers import isobmff, matroska
+from vidprep.containers.coded_order import in_shown_order
 from vidprep.containers.filelike import ReadAhead
 from vidprep.containers.not_media import not_media
 from vidprep.containers.verify import doubts_of, verify
@@ -58,7 +59,7 @@ def parse_container(
         parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)
         if not parsed.table.num_frames:
             raise NotMediaError("no sample holds a picture that is shown", reason=Reason.NO_FRAMES)
-    return parsed
+    return in_shown_order(parsed, read_at, size_bytes)
 
 
 def _other_parser(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:

@@ -15,7 +15,7 @@ from vidprep.containers.av1_headers import (
     parse_av1_sequence,
 )
 from vidprep.containers.bits import BitReader, OutOfBitsError
-from vidprep.containers.mpeg_headers import mpeg4_layer_in, mpeg_sequence_in, start_codes
+from vidprep.containers.mpeg_headers import Mpeg4Layer, mpeg4_layer_in, mpeg_sequence_in, start_codes
 from vidprep.containers.remembered import remembered
 from vidprep.containers.samplefacts import NO_PICTURE, UNKNOWN, SampleFacts
 from vidprep.containers.vpx_headers import Vp9Header, parse_vp8, parse_vp9, vp9_frames
@@ -114,19 +114,25 @@ def _av1_result(frames: list[Av1Frame], *, carries_sequence: bool, complete: boo
 
 
 @remembered(256)
-def _mpeg4_time_bits(config: bytes) -> int | None:
-    layer = mpeg4_layer_in(config)
-    return None if layer is None else layer.time_increment_bits
+def _mpeg4_layer(config: bytes) -> Mpeg4Layer | None:
+    return mpeg4_layer_in(config)
 
 
 def mpeg4_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts:
-    """Video object planes (ISO/IEC 14496-2, 6.2.5); a packed sample holds a P-VOP and a B-VOP."""
-    types, carries_layer, time_bits, planes = "", False, _mpeg4_time_bits(config), 0
+    """Video object planes (ISO/IEC 14496-2, 6.2.5); a packed sample holds a P-VOP and a B-VOP.
+
+    Of an interlaced layer the first B-VOP behind its header tells the period of a frame, by which the direct mode of
+    all others scales its vectors (7.7.2.2): none is called disposable.
+    """
+    layer = _mpeg4_layer(config)
+    types, carries_layer, planes = "", False, 0
+    time_bits = None if layer is None else layer.time_increment_bits
     any_code = len(payload) <= START_CODE_BYTES  # a byte or two stand for a dropped frame
     for code, at in start_codes(payload):
         any_code = True
         if 0x20 <= code <= 0x2F:
-            carries_layer, time_bits = True, _mpeg4_time_bits(payload[at - 4 : at + 128])
+            carries_layer, own = True, mpeg4_layer_in(payload[at - 4 : at + 128])
+            time_bits = None if own is None else own.time_increment_bits
         elif code == 0xB6 and at < len(payload):
             planes += 1
             if _vop_coded(payload[at : at + 32], time_bits):
@@ -137,10 +143,18 @@ def mpeg4_facts(config: bytes, payload: bytes, *, complete: bool) -> SampleFacts
         key=types[0] == "I",
         shown=True,
         has_picture=True,
-        disposable=types == "B" and not carries_layer if complete or types[0] != "B" else None,
+        disposable=_mpeg4_disposable(types, layer, carries_layer=carries_layer, complete=complete),
         picture_type=types[0],
         num_pictures=len(types) if complete else None,
     )
+
+
+def _mpeg4_disposable(types: str, layer: Mpeg4Layer | None, *, carries_layer: bool, complete: bool) -> bool | None:
+    if types[0] != "B":
+        return False
+    if not complete:
+        return None
+    return types == "B" and not carries_layer and layer is not None and not layer.interlaced
 
 
 def _vop_coded(header: bytes, time_bits: int | None) -> bool:

@@ -81,6 +81,19 @@ def h264_sets(config: bytes) -> H264Sets:
     return sets
 
 
+@remembered(256)
+def h264_says_reordered(config: bytes) -> bool:
+    """An SPS states that pictures are shown in another order than they are coded in (max_num_reorder_frames above 0)."""
+    units = avcc_units(config) if config[:1] == b"\1" else annex_b_units(config)
+    for unit in islice(units, MAX_PARAMETER_SETS):
+        try:
+            if unit[0] & 31 == 7 and parse_h264_sps(unit).vui.reorder:
+                return True
+        except OutOfBitsError:
+            continue
+    return False
+
+
 @dataclass(slots=True)
 class _H264Sample:
     """What has been seen of a sample so far."""

@@ -133,14 +133,15 @@ def facts_of_rows(
         return _facts_of_ranges(info, table, read_at)
     bounds = [0, *(min(row, len(table)) for row, _ in info.later_configs), len(table)]
     parts = [
-        _facts_of_ranges(info.at_row(first), _part(table, first, stop), read_at)
+        _facts_of_ranges(info.at_row(first), part_of(table, first, stop), read_at)
         for first, stop in pairwise(bounds)
         if first < stop
     ]
     return list(chain.from_iterable(parts))
 
 
-def _part(table: SampleTable, first: int, stop: int) -> SampleTable:
+def part_of(table: SampleTable, first: int, stop: int) -> SampleTable:
+    """The rows from `first` on, up to `stop`."""
     rows = slice(first, stop)
     return replace(table, offset=table.offset[rows], size=table.size[rows], pts=table.pts[rows],
                    flags=table.flags[rows], order=None, crc32=None)  # fmt: skip

@@ -11,6 +11,7 @@ from vidprep.containers.bitstream import sample_facts
 from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.decoders import open_decoder, restart
+from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.resize import resized
 from vidprep.loaders.engines.result_memory import MAX_FREE_BYTES, ResultMemory
 from vidprep.loaders.packet_forms import av_packet
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     Pictures = npt.NDArray[Any]
 
+
+#: Codecs whose later pictures go by what the first ones say of time, as leading ones without those before them cannot:
+#: the period of a frame in interlaced MPEG-4 (ISO/IEC 14496-2, 7.7.2.2).
+TOLD_BY_FIRST_PICTURES = frozenset({"mpeg4"})
 
 #: Pictures that a decoder may hold back: 16 in H.264 and HEVC, more with threads and in libdav1d.
 MAX_DELAYED_PICTURES = 256
@@ -83,13 +88,14 @@ class CpuEngine:
 
     def _decoded(self, cut: Cut, out: Pictures | None) -> Iterator[tuple[int, Pictures]]:
         """The same; pictures that are not to be resized are put into their places of `out` straight away."""
+        cut = without_leading(cut) if cut.info.codec in TOLD_BY_FIRST_PICTURES else cut
         convert = RgbConverter(dtype=self.dtype, colour_default=self.colour_default)
         damage = _Damage(cut)
         due = 0
         with open_decoder(
             cut.info,
             cut.uri,
-            strict=not cut.leading_rows,
+            strict=not _starts_amid_references(cut),
             reorder_depth=reorder_depth(cut),
             num_threads=self.num_threads,
         ) as decoder:
@@ -129,6 +135,18 @@ def reorder_depth(cut: Cut) -> int:
     return depth
 
 
+def _starts_amid_references(cut: Cut) -> bool:
+    """Whether pictures from before a segment's start are still spoken of behind it.
+
+    Leading pictures refer to them. In H.264 a recovery point, which is no IDR picture, and those behind it may also tell
+    the decoder to forget them (memory_management_control_operation 1, ITU-T H.264, 8.2.5.4.1), as x264's open GOPs do.
+    """
+    if cut.leading_rows or cut.info.codec != "h264":
+        return bool(cut.leading_rows)
+    starts = (segment[0] for segment in cut.segments if len(segment))
+    return any(sample_facts(cut.info, packet.data).recovery_frames is not None for packet in starts)
+
+
 def _converted(convert: RgbConverter, frame: Any, cut: Cut, place: int, out: Pictures | None) -> Pictures:
     try:
         return convert(frame, out)
@@ -140,7 +158,7 @@ def _wanted_pictures(decoder: Any, segment: Packets, damage: _Damage) -> Iterato
     """(place in cut.frames, frame) of each wanted picture of a segment, in output order."""
     damage.restart()
     for packet in segment:
-        for frame in _fed(decoder, packet, damage):
+        for frame in _shown(decoder, _fed(decoder, packet, damage)):
             yield from damage.checked(frame)
     for frame in _drained(decoder):
         yield from damage.checked(frame)
@@ -217,6 +235,12 @@ def _fed(decoder: Any, packet: Packet, damage: _Damage) -> list[Any]:
     except av.FFmpegError as error:
         damage.note(packet, error.strerror or str(error))
         return []
+
+
+def _shown(decoder: Any, frames: list[Any]) -> list[Any]:
+    """The last of several pictures of one VP9 superframe, which is what libvpx shows: the spatial layers of a call."""
+    is_last_shown = decoder.name == "vp9" and len({frame.pts for frame in frames}) == 1
+    return frames[-1:] if is_last_shown else frames
 
 
 def _drained(decoder: Any) -> Iterator[Any]:

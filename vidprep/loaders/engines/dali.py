@@ -28,6 +28,7 @@ from vidprep.loaders.engines.full_range import with_full_range
 from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.rgb import surface_to_rgb
 from vidprep.loaders.engines.sequences import sequences
+from vidprep.loaders.engines.superframes import several_reason
 from vidprep.loaders.mp4_writer import cut_to_mp4
 from vidprep.loaders.pipeline import device_ordinal, import_dali
 
@@ -110,6 +111,9 @@ class DaliEngine:
             raise DecodeError(f"{reason}; use the cpu engine", uri=cut.uri)
         if len(cut.frames) == 0:
             return self._nothing(info)
+        several = several_reason(cut)
+        if several is not None:
+            return self._decoded_on_cpu(cut, several)
         converted = without_leading(cut)
         if info.codec in CODECS_OF_EITHER_RANGE:
             converted = with_full_range(converted)

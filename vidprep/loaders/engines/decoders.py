@@ -45,8 +45,8 @@ def open_decoder(
     Args:
         info: what the decoder is set up with.
         uri: the file, whose header is read for codecs that need more.
-        strict: report what would be concealed. Not where a stream is entered at a key frame with leading pictures:
-            what is wrong with those (missing references) would be reported of pictures behind them too.
+        strict: report what would be concealed. Not where a stream is entered while pictures from before are still
+            spoken of: that they are missing would be reported of pictures that do without them too.
         reorder_depth: pictures that decode order runs ahead of presentation order. FFmpeg's H.264 decoder would guess
             it where the stream does not say, and give the first pictures out of order until it has learned.
         num_threads: threads that the decoder may use.

@@ -28,6 +28,7 @@ from vidprep.loaders.engines.leading import without_leading
 from vidprep.loaders.engines.nvdec_session import CODECS, TAGGED_CODECS, NvdecError, Session, StreamKind, one_line
 from vidprep.loaders.engines.rgb import warm_up
 from vidprep.loaders.engines.sequences import Sequence, sequences_of_cut
+from vidprep.loaders.engines.superframes import several_reason
 
 if TYPE_CHECKING:
     from vidprep.loaders.cut import Cut
@@ -113,7 +114,7 @@ class NvdecEngine:
             DecodeError: a wanted frame is missing, damaged, or of another size; names video and frame.
         """
         cut = without_leading(cut)
-        reason = unsupported_reason(cut.info) or self._size_reason(_kind(cut.info))
+        reason = unsupported_reason(cut.info) or self._size_reason(_kind(cut.info)) or several_reason(cut)
         # An IDR picture may tell a decoder to drop what it still held (no_output_of_prior_pics_flag): drained before, none is.
         for is_drained in (False, True)[: len(cut.segment_starts)] if reason is None else ():
             try:
