@@ -107,11 +107,11 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
         reader = payload_reader(video, source)
         keys = _claimed_keys(video)
         plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
-        payloads = reader.payloads(video.table, plan)
+        payloads = reader.payloads(plan)
         while not video.keys_verified and (false := _false_starts(video.info, plan, payloads)):
             keys = _without_false_claims(video, reader, keys, false)
             plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
-            payloads = reader.payloads(video.table, plan)
+            payloads = reader.payloads(plan)
         _check_payloads(video.table, plan, payloads)
         # Starts that are not verified have been looked at, but for row 0.
         if len(video.table.key_rows) == 1 if video.keys_verified else plan.starts[:1] == _ROW_0:

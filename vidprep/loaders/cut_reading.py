@@ -86,7 +86,7 @@ class PayloadReader(ABC):
         return data
 
     @abstractmethod
-    def payloads(self, table: SampleTable, plan: CutPlan) -> Payloads:
+    def payloads(self, plan: CutPlan) -> Payloads:
         """Bytes of each candidate row."""
 
     @abstractmethod
@@ -97,11 +97,10 @@ class PayloadReader(ABC):
 class RangeReader(PayloadReader):
     """Reads the merged ranges and splits them."""
 
-    def payloads(self, table: SampleTable, plan: CutPlan) -> Payloads:
+    def payloads(self, plan: CutPlan) -> Payloads:
         """Views of what was read."""
         if not plan.reads:
             return Payloads.of(())
-        del table
         offset, size = plan.offset, plan.size
         if len(plan.reads) == 1:
             block = self.read_at(*plan.reads[0])
@@ -154,11 +153,11 @@ class DemuxReader(PayloadReader):
         self._size_bytes = source.identity.size_bytes
         self._known: dict[int, bytes] = {}
 
-    def payloads(self, table: SampleTable, plan: CutPlan) -> Payloads:
+    def payloads(self, plan: CutPlan) -> Payloads:
         """Empty where the demuxer ends before the row."""
         rows = plan.rows.tolist()
         self._demux(set(rows))
-        sizes = table.size[plan.rows].tolist()
+        sizes = plan.size.tolist()
         return Payloads.of([self._known.get(row, b"")[:size] for row, size in zip(rows, sizes, strict=True)])
 
     def head(self, table: SampleTable, row: int) -> bytes:

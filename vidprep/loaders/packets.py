@@ -104,7 +104,7 @@ class Payloads(Sequence[memoryview]):
         return self._heads
 
     def _first_bytes(self) -> Heads:
-        try:  # all eight bytes at once, as a number, whatever its alignment
+        try:  # all FIRST_BYTES at once, as a number, whatever its alignment
             everywhere = np.ndarray(max(len(self.block) - FIRST_BYTES + 1, 0), np.uint64, self.block, 0, (1,))
             heads: Heads = everywhere[self.begin].view(_HEAD)
         except IndexError:  # one begins in the block's last bytes, or behind them

@@ -44,15 +44,13 @@ def are_unreferenced(info: StreamInfo, payloads: Payloads, needed: Iterable[IntA
     """
     if info.codec == "vp9":
         return np.zeros(len(payloads), bool)
-    said, test = _said_and_test(
-        info, payloads
-    )  # no more UNSURE in the end, so REFERENCE or UNREFERENCED: False or True
+    said, test = _said_and_test(info, payloads)
     for places in needed:
         said[places] = REFERENCE
     if UNSURE in said.tobytes():
         for place in (said == UNSURE).nonzero()[0].tolist():
             said[place] = UNREFERENCED if test(payloads[place]) else REFERENCE
-    return said.view(np.bool_)
+    return said.view(np.bool_)  # REFERENCE or UNREFERENCED now: False or True
 
 
 def _said_and_test(info: StreamInfo, payloads: Payloads) -> tuple[Answers, Callable[[memoryview], bool]]:
