@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vidprep.containers import isobmff, matroska
 from vidprep.containers.coded_order import in_shown_order
 from vidprep.containers.filelike import ReadAhead
+from vidprep.containers.named_encoder import as_its_encoder_wants
 from vidprep.containers.not_media import not_media
 from vidprep.containers.verify import doubts_of, verify
 from vidprep.errors import NotMediaError, Reason
@@ -59,7 +60,8 @@ def parse_container(
         parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)
         if not parsed.table.num_frames:
             raise NotMediaError("no sample holds a picture that is shown", reason=Reason.NO_FRAMES)
-    return in_shown_order(parsed, read_at, size_bytes)
+    parsed = in_shown_order(parsed, read_at, size_bytes)
+    return as_its_encoder_wants(parsed, read_at, size_bytes)
 
 
 def _other_parser(head: bytes) -> Callable[[ReadAt, int], ParsedVideo]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vidprep.containers.nal_pictures import h264_says_reordered
+from vidprep.containers.named_encoder import from_first_row
 from vidprep.containers.verify import facts_of_rows, part_of
 from vidprep.errors import Reason
 from vidprep.records import Finding, SampleFlag
@@ -48,7 +49,8 @@ def in_shown_order(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> Par
     """
     facts = _first_facts(parsed, read_at, size_bytes) if _is_doubtful(parsed) else []
     if any((fact.num_pictures or 0) > 1 for fact in facts):
-        parsed = replace(parsed, table=_from_first_key(parsed.table))
+        # Of packed samples a decoder must know from the first one on, which says so; what it gives otherwise is amiss.
+        parsed = replace(parsed, table=from_first_row(parsed.table))
     elif not any(fact.picture_type == "B" for fact in facts):
         return parsed
     rows = _decoded_rows(parsed, read_at, size_bytes)
@@ -78,13 +80,6 @@ def _is_doubtful(parsed: ParsedVideo) -> bool:
 def _first_facts(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:
     head = part_of(parsed.table, 0, HEAD_ROWS)
     return facts_of_rows(parsed.info, head, read_at, access=parsed.access, size_bytes=size_bytes)
-
-
-def _from_first_key(table: SampleTable) -> SampleTable:
-    """Of packed samples a decoder must know from the first one on, which says so; what it gives otherwise is amiss."""
-    flags = table.flags & np.uint8(~SampleFlag.KEY & 0xFF)
-    flags[:1] |= np.uint8(SampleFlag.KEY)
-    return replace(table, flags=flags)
 
 
 def _decoded_rows(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> IntArray | None:

@@ -12,6 +12,7 @@ from vidprep.errors import DecodeError
 from vidprep.loaders.engines.colour import RgbConverter
 from vidprep.loaders.engines.decoders import open_decoder, restart
 from vidprep.loaders.engines.leading import without_leading
+from vidprep.loaders.engines.messages import without_messages
 from vidprep.loaders.engines.resize import resized
 from vidprep.loaders.engines.result_memory import MAX_FREE_BYTES, ResultMemory
 from vidprep.loaders.packet_forms import av_packet
@@ -88,6 +89,18 @@ class CpuEngine:
 
     def _decoded(self, cut: Cut, out: Pictures | None) -> Iterator[tuple[int, Pictures]]:
         """The same; pictures that are not to be resized are put into their places of `out` straight away."""
+        due = 0
+        try:
+            for place, picture in self._decoded_as_is(cut, out):
+                yield place, picture
+                due = place + 1
+        except DecodeError:
+            plain = without_messages(cut)
+            if plain is None:
+                raise
+            yield from (found for found in self._decoded_as_is(plain, out) if found[0] >= due)
+
+    def _decoded_as_is(self, cut: Cut, out: Pictures | None) -> Iterator[tuple[int, Pictures]]:
         cut = without_leading(cut) if cut.info.codec in TOLD_BY_FIRST_PICTURES else cut
         convert = RgbConverter(dtype=self.dtype, colour_default=self.colour_default)
         damage = _Damage(cut)
