@@ -47,7 +47,11 @@ def in_shown_order(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> Par
         read_at: the file.
         size_bytes: length of the file.
     """
-    facts = _first_facts(parsed, read_at, size_bytes) if _is_doubtful(parsed) else []
+    return _as_decoded(parsed, read_at, size_bytes) if _is_doubtful(parsed) else parsed
+
+
+def _as_decoded(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> ParsedVideo:
+    facts = _first_facts(parsed, read_at, size_bytes)
     if any((fact.num_pictures or 0) > 1 for fact in facts):
         # Of packed samples a decoder must know from the first one on, which says so; what it gives otherwise is amiss.
         parsed = replace(parsed, table=from_first_row(parsed.table))
@@ -66,15 +70,19 @@ def in_shown_order(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> Par
 
 
 def _is_doubtful(parsed: ParsedVideo) -> bool:
+    """Asked of every video: what is cheap and settles most of them comes first."""
     info, table = parsed.info, parsed.table
-    if info.codec not in REORDERED or info.reorder_depth == 0 or table.order is not None or info.later_configs:
+    if info.codec not in REORDERED or info.reorder_depth == 0 or _falls(table.pts[:HEAD_ROWS].tolist()):
         return False
     if len(table) < 3 or parsed.access != "ranges" or parsed.method == "demux":
         return False
-    falls = (bool((pts[1:] < pts[:-1]).any()) for pts in (table.pts[:HEAD_ROWS], table.pts))
-    if any(falls):
+    if table.order is not None or info.later_configs or bool((table.pts[1:] < table.pts[:-1]).any()):
         return False
     return info.codec != "h264" or h264_says_reordered(info.codec_config)
+
+
+def _falls(times: list[int]) -> bool:
+    return times != sorted(times)
 
 
 def _first_facts(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> list[SampleFacts]:

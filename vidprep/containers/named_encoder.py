@@ -18,7 +18,7 @@ import numpy as np
 from vidprep.records import SampleFlag
 
 if TYPE_CHECKING:
-    from vidprep.records import ParsedVideo, ReadAt, SampleTable
+    from vidprep.records import ParsedVideo, ReadAt, SampleTable, StreamInfo
 
 X264 = re.compile(rb"x264 - core (\d{1,4})")
 FIRST_BUILD_BY_THE_STANDARD = 151
@@ -38,17 +38,21 @@ def as_its_encoder_wants(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) 
         read_at: the file; its first sample is read of H.264 in 4:4:4, and its first key samples of MPEG-4.
         size_bytes: length of the file.
     """
-    if len(parsed.table.key_rows) < 2 or not _is_named_once(parsed, read_at, size_bytes):
+    if not _may_be_such(parsed.info) or len(parsed.table.key_rows) < 2:
         return parsed
-    return replace(parsed, table=from_first_row(parsed.table))
+    return replace(parsed, table=from_first_row(parsed.table)) if _is_named_once(parsed, read_at, size_bytes) else parsed
+
+
+def _may_be_such(info: StreamInfo) -> bool:
+    return info.codec == "mpeg4" or (info.codec == "h264" and info.chroma == "4:4:4")
 
 
 def _is_named_once(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> bool:
     info = parsed.info
-    if info.codec == "h264" and info.chroma == "4:4:4":
+    if info.codec == "h264":
         named = X264.search(_head(parsed, 0, read_at, size_bytes))
         return named is not None and int(named[1]) < FIRST_BUILD_BY_THE_STANDARD
-    if info.codec != "mpeg4" or DIVX_OR_XVID.search(info.codec_config):
+    if DIVX_OR_XVID.search(info.codec_config):
         return False
     rows = (0, int(parsed.table.key_rows[1]))
     first, second = (DIVX_OR_XVID.search(_head(parsed, row, read_at, size_bytes)) for row in rows)

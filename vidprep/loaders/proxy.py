@@ -25,6 +25,7 @@ from vidprep.loaders.clip_source import ClipSource
 from vidprep.loaders.colour import DEFAULT_MATRIX, DEFAULT_RANGE
 from vidprep.loaders.engines.dali import H273_MATRICES, refusal
 from vidprep.loaders.engines.leading import without_leading
+from vidprep.loaders.engines.superframes import several_reason
 from vidprep.loaders.mp4_writer import cut_to_mp4
 from vidprep.loaders.pipeline import GraphOptions, device_ordinal, import_dali, shaped
 from vidprep.loaders.requirements import check_installed
@@ -151,6 +152,8 @@ class CutSource(ClipSource):
 
     def _decoded(self, fetched: Fetched, cut: Cut) -> Any:
         planned, spec = fetched.planned, fetched.planned.spec
+        if (reason := several_reason(cut)) is not None:
+            raise DecodeError(reason, uri=cut.uri)
         file, frames = cut_to_mp4(without_leading(cut))
         return ClipFile(
             position=fetched.position,
