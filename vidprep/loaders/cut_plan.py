@@ -76,14 +76,15 @@ def plan_cut(
         raise DecodeError(f"the video has {table.num_frames} frames", frame_index=wrong)
     frame_rows = table.frame_rows[frames]
     segments = _segments(table, frame_rows, key_rows)
+    edges = np.array(segments, np.int64).reshape(-1, 2)
     whole: slice | IntArray
     if len(segments) == 1:
         ((first, last),) = segments
         rows, whole, frame_places = np.arange(first, last + 1), slice(first, last + 1), frame_rows - first
     else:
-        rows = whole = np.concatenate([_ROW_0[:0], *(np.arange(first, last + 1) for first, last in segments)])
+        rows = whole = _rows_from_to(edges)
         frame_places = rows.searchsorted(frame_rows)
-    offset, size, edges = table.offset[whole], table.size[whole], np.array(segments, np.int64).reshape(-1, 2)
+    offset, size = table.offset[whole], table.size[whole]
     return unchecked(
         CutPlan,
         frames=frames,
@@ -94,7 +95,7 @@ def plan_cut(
         size=size,
         segments=edges,
         starts=_starts(segments),
-        leading_rows=_leading_rows(table, rows, edges[:, 0], frame_rows),
+        leading_rows=_leading_rows(table, rows, edges, frame_rows),
         reads=_merged(offset, size, max_gap_bytes),
     )
 
@@ -151,23 +152,31 @@ def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> 
     return segments
 
 
+def _rows_from_to(edges: IntArray) -> IntArray:
+    """All rows of the segments, one behind the other."""
+    lengths = edges[:, 1] - edges[:, 0] + 1
+    stops = lengths.cumsum()
+    rows: IntArray = np.arange(lengths.sum()) + (edges[:, 0] - stops + lengths).repeat(lengths)
+    return rows
+
+
 def _starts(segments: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """(row, place among the rows of all segments) of each one's first row."""
     places = accumulate((last + 1 - first for first, last in segments), initial=0)
     return tuple((first, place) for (first, _), place in zip(segments, places, strict=False))
 
 
-def _leading_rows(table: SampleTable, rows: IntArray, starts: IntArray, frame_rows: IntArray) -> IntArray:
+def _leading_rows(table: SampleTable, rows: IntArray, segments: IntArray, frame_rows: IntArray) -> IntArray:
     """Unwanted rows that are shown before the key row that their segment starts from.
 
     Where one of a segment's leading pictures is wanted (the stream begins with them), others may be its references.
     """
-    segment = starts.searchsorted(rows, side="right") - 1 if len(starts) != 1 else 0
-    leading = is_before(table, rows, starts[segment])
+    starts, lengths = segments[:, 0], segments[:, 1] - segments[:, 0] + 1
+    leading = is_before(table, rows, starts if len(starts) == 1 else starts.repeat(lengths))
     if not np.count_nonzero(leading):
         return rows[:0]
-    segments = np.broadcast_to(segment, rows.shape)
-    needed = np.isin(segments, segments[leading & np.isin(rows, frame_rows)])
+    segment = np.arange(len(starts)).repeat(lengths)
+    needed = np.isin(segment, segment[leading & np.isin(rows, frame_rows)])
     return rows[leading & ~needed]
 
 
