@@ -40,7 +40,9 @@ def as_its_encoder_wants(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) 
     """
     if not _may_be_such(parsed.info) or len(parsed.table.key_rows) < 2:
         return parsed
-    return replace(parsed, table=from_first_row(parsed.table)) if _is_named_once(parsed, read_at, size_bytes) else parsed
+    return (
+        replace(parsed, table=from_first_row(parsed.table)) if _is_named_once(parsed, read_at, size_bytes) else parsed
+    )
 
 
 def _may_be_such(info: StreamInfo) -> bool:
