@@ -189,21 +189,15 @@ class _Damage:
         self._cut = cut
         self._wanted = {row: place for place, row in enumerate(cut.frame_rows.tolist())}
         self._first: tuple[int, str] | None = None
-        self._frame_row = 0
 
     def restart(self) -> None:
         """A new segment begins; what went wrong before does not concern it."""
         self._first = None
 
-    def fed(self, packet: Packet) -> None:
-        """A coded sample is next; one of H.264 that shows no frame may be the second field of the one before it."""
-        if packet.shown or self._cut.info.codec != "h264":
-            self._frame_row = packet.row
-
     def note(self, packet: Packet, message: str) -> None:
         """A coded sample went wrong; harmless where nothing that is wanted can refer to its picture."""
-        if self._frame_row in self._wanted or not _harmless(self._cut, packet):
-            self._first = self._first or (self._frame_row, message)
+        if packet.row in self._wanted or not _harmless(self._cut, packet):
+            self._first = self._first or (packet.row, message)
 
     def checked(self, frame: Any) -> Iterator[tuple[int, Any]]:
         """The frame with its place, if it is wanted. Raises DecodeError if it is damaged too."""
@@ -249,7 +243,6 @@ def _harmless(cut: Cut, packet: Packet) -> bool:
 
 
 def _fed(decoder: Any, packet: Packet, damage: _Damage) -> list[Any]:
-    damage.fed(packet)
     try:
         return list(decoder.decode(av_packet(packet)))
     except av.FFmpegError as error:
