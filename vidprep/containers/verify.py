@@ -245,14 +245,15 @@ def _clear(flags: np.ndarray, flag: SampleFlag, mask: np.ndarray) -> None:
 def _correct_shown(flags: np.ndarray, facts: Sequence[SampleFacts]) -> None:
     """Rows without a picture of their own, hidden pictures and second fields are not frames.
 
-    A placeholder after a packed sample stands for the packed B-picture.
+    Nor are those that need the pictures before a broken link (ITU-T H.265, 8.3.1: RASL pictures are not output). A placeholder after a packed sample stands for the packed B-picture.
     """
     hidden = np.zeros(len(facts), bool)
-    owed = 0
+    owed, is_broken = 0, False
     first = SampleFacts()
     for row, fact in enumerate(facts):
         is_second = pair_fields(first, fact)
-        hidden[row] = fact.shown is False or is_second
+        is_broken = fact.broken_link if fact.key else is_broken
+        hidden[row] = fact.shown is False or is_second or (is_broken and fact.needs_gop_before is True)
         owed += max((fact.num_pictures or 0) - 1, 0)
         if hidden[row] and fact.has_picture is False and owed:
             hidden[row], owed = False, owed - 1
