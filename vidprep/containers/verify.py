@@ -245,7 +245,8 @@ def _clear(flags: np.ndarray, flag: SampleFlag, mask: np.ndarray) -> None:
 def _correct_shown(flags: np.ndarray, facts: Sequence[SampleFacts]) -> None:
     """Rows without a picture of their own, hidden pictures and second fields are not frames.
 
-    Nor are those that need the pictures before a broken link (ITU-T H.265, 8.3.1: RASL pictures are not output). A placeholder after a packed sample stands for the packed B-picture.
+    Nor are those that need the pictures before a broken link (RASL of a BLA picture: ITU-T H.265, 8.3.1). A placeholder
+    after a packed sample stands for the packed B-picture.
     """
     hidden = np.zeros(len(facts), bool)
     owed, is_broken = 0, False
