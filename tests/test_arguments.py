@@ -41,6 +41,8 @@ def index(tmp_path_factory):
         (ONE, [0.0], {}, "frames=[0.0]: expected integers"),
         (ONE, None, {}, "frames=None: expected integers"),
         (ONE, slice(None), {}, "frames=slice(None, None, None): expected integers"),
+        (ONE, range(10**12), {}, "frames=range(0, 1000000000000): expected at most 1048576 at once"),
+        (ONE, [0] * 10**6, {"size": (32768, 32768)}, "1000000 frames of 32768x32768 are 3221225 GB"),
         (ONE, [0], {"size": 224}, "size=224: expected (height, width), each from 1 to 32768"),
         (ONE, [0], {"size": (224,)}, "size=(224,): expected"),
         (ONE, [0], {"size": (0, 224)}, "size=(0, 224): expected"),

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +142,54 @@ def test_a_pipe_or_device_is_not_replaced(made, tmp_path):
     assert result.exit_code == 2
     assert "is not a regular file" in result.stderr
     assert pipe.is_fifo()
+
+
+def test_the_video_itself_is_not_replaced(made, tmp_path):
+    (tmp_path / "link.mp4").symlink_to(made)
+    before = made.read_bytes()
+    for output in (made, tmp_path / "link.mp4"):
+        result = decode(made, "--frames", "0", "-o", output)
+        assert result.exit_code == 2
+        assert "is the video itself" in result.stderr
+    assert made.read_bytes() == before
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no file system may be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def started(*arguments):
+    command = [sys.executable, "-m", "vidprep", "decode", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_full_disk_is_a_clear_error(made, small_disk):
+    process = started(made, "--frames", "all", "--size", "512x512", "-o", small_disk / "out.npy")
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert "No space left" in said
+    assert "Traceback" not in said
+    assert not any(small_disk.iterdir())
+
+
+def test_an_interrupted_command_leaves_nothing_and_exits_130(made, tmp_path):
+    frames = ",".join(["0", "29"] * 200)
+    process = started(made, "--frames", frames, "--size", "1024x1024", "-o", tmp_path / "out.npy")
+    while not any(tmp_path.iterdir()) and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 130, said
+    assert "nothing is written" in said
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a GPU")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,11 @@ import pytest
 from clips_made import make_video
 from sequential import rgb, sequential_frames
 
-from vidprep.containers import parse_container
+from vidprep.containers import isobmff, parse_container
+from vidprep.containers.coded_order import in_shown_order
 from vidprep.errors import Reason
 from vidprep.loaders import read_frames
-from vidprep.records import SampleFlag
+from vidprep.records import SampleFlag, SampleTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,3 +108,20 @@ def test_beyond_the_budget_times_are_believed_and_said_so(tmp_path: Path, monkey
     video = parsed(untimed(source, tmp_path / "b.mp4"))
     assert [warning.reason for warning in video.warnings] == [Reason.TIMEOUT]
     assert video.table.frame_rows.tolist() == list(range(24))
+
+
+def test_rows_that_name_the_same_bytes_over_and_over_are_not_decoded(tmp_path: Path) -> None:
+    """Each may hold thousands of pictures: a small file would be decoded for hours."""
+    source = make_video(tmp_path / "a.mp4", frames=24, gop=8, options=B_FRAMES["libx264"])
+    data = untimed(source, tmp_path / "b.mp4").read_bytes()
+
+    def read_at(offset: int, size: int) -> bytes:
+        return data[offset : offset + size]
+
+    video = isobmff.parse(read_at, len(data), data[:4096])
+    table, again = video.table, np.arange(24 * 20) % 24
+    rows = SampleTable(
+        offset=table.offset[again], size=table.size[again], pts=np.arange(len(again)), flags=table.flags[again]
+    )
+    found = in_shown_order(replace(video, table=rows), read_at, len(data))
+    assert [warning.reason for warning in found.warnings] == [Reason.TIMEOUT]

@@ -278,6 +278,23 @@ def test_joined_transport_streams_stay_one_after_the_other() -> None:
     assert parsed.table.frame_rows.tolist() == decoded_rows(part + part)
 
 
+def test_streams_that_come_up_on_the_way_are_none_of_the_first_ones_business() -> None:
+    """A programme of 30 streams in the middle, where FFmpeg does not look when it opens the file."""
+    part, idle = encode("mpeg2video", "mpegts"), (b"\x47\x1f\xff\x10" + b"\xff" * 184) * 3000
+    others = io.BytesIO()
+    with av.open(others, "w", format="mpegts") as output:
+        streams = [output.add_stream("mpeg2video", rate=25) for _ in range(30)]
+        for stream in streams:
+            stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for stream in streams:
+            output.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p")))
+            output.mux(stream.encode())
+    alone = parse(part).table
+    parsed = parse(part + idle + others.getvalue() + idle + part)
+    assert parsed.table.num_frames >= alone.num_frames
+    assert parsed.table.size[: len(alone)].tolist() == alone.size.tolist()
+
+
 # Arithmetic of times
 
 

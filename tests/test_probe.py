@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from clips_made import X264, make_video
 
-from vidprep.errors import MediaError, SourceError
+from vidprep.errors import DecodeError, MediaError, SourceError
 from vidprep.indexes import probe, probe_row
 from vidprep.indexes.rows import TABLE
 from vidprep.indexes.schema import COLUMNS
+from vidprep.loaders import read_frames
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,12 +93,23 @@ def test_rows_hold_columns_of_the_schema_and_the_table_only(cases: Path) -> None
 def test_checksums_are_those_of_the_samples_bytes(cases: Path) -> None:
     path = cases / "files" / "many_mdat_moov_end.mp4"
     video = probe(str(path), checksums=True)
-    if video.access != "ranges":
-        assert video.table.crc32 is None
-        return
+    assert video.access == "ranges"
     data = path.read_bytes()
     spans = zip(video.table.offset.tolist(), video.table.size.tolist(), strict=True)
     assert np.array_equal(video.table.crc32, [zlib.crc32(data[start : start + size]) for start, size in spans])
+
+
+def test_a_changed_byte_of_samples_that_lie_in_pieces_fails_its_checksum(tmp_path: Path) -> None:
+    path = make_video(tmp_path / "a.ts", frames=24, options=X264)
+    video = probe(str(path), checksums=True)
+    assert video.access == "demux"
+    read_frames(video, [0, 23], engine="cpu")
+    data, clock = bytearray(path.read_bytes()), path.stat().st_mtime_ns
+    data[int(video.table.offset[5]) + 120] ^= 1  # amid the payload of its first transport packet
+    path.write_bytes(data)
+    os.utime(path, ns=(clock, clock))
+    with pytest.raises(DecodeError, match="fails its checksum"):
+        read_frames(video, range(24), engine="cpu")
 
 
 def test_no_descriptor_is_left_open(cases: Path) -> None:

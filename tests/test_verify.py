@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidprep.containers import parse_container
+from vidprep.containers.nal_units import nal_spans
 from vidprep.containers.samplefacts import SampleFacts
 from vidprep.containers.verify import apply_facts, doubts_of, verify
 from vidprep.errors import ContainerError
@@ -147,6 +148,27 @@ def test_a_file_cut_off_at_its_front_offers_what_a_decoder_delivers(codec, cut):
     assert offered == right
     assert len(right) < len(rows)
     assert [finding.reason for finding in checked.warnings] == ["truncated"]
+
+
+@pytest.mark.parametrize("kind", [16, 17, 18])
+def test_pictures_that_need_those_before_a_broken_link_are_not_offered(kind):
+    """Splicers make BLA pictures of CRA pictures, and may leave what led them in the file."""
+    encoder, options = START["hevc"]
+    clip = encode(encoder, frames=36, options=options)
+    broken = [replace(packet, payload=_with_broken_link(clip.info, packet.payload, kind)) for packet in clip.packets]
+    clip = replace(clip, packets=broken)
+    parsed, read_at = _file(clip)
+    offered = verify(parsed, read_at).table.frame_pts.tolist()
+    assert offered == sorted(decode(clip))
+    assert len(offered) < len(broken)
+
+
+def _with_broken_link(info: StreamInfo, sample: bytes, kind: int) -> bytes:
+    out = bytearray(sample)
+    for start, _ in nal_spans(sample, info.nal_length_size):
+        if out[start] >> 1 & 63 == 21:
+            out[start] = kind << 1
+    return bytes(out)
 
 
 def test_a_stream_without_a_true_key_starts_at_its_recovery_point():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from vidprep.cli.outputs import OutputFile, OutputOption
+from vidprep.cli.outputs import INTERRUPTED, OutputFile, OutputOption
 from vidprep.errors import ArgumentError, DecodeError, MediaError, Reason, VidprepError
 from vidprep.pages.text import shown
 
@@ -112,6 +113,8 @@ def command(
       vidprep decode hdr.mkv --frames 0:64:8 --dtype uint16 -o frames.npy
     """
     began = time.perf_counter()
+    if _is_same(file, output):
+        raise click.UsageError(f"{output} is the video itself")
     try:
         shape = decode_to(
             Path(output),
@@ -123,6 +126,9 @@ def command(
             dtype=dtype,
             colour_default=colour_default,
         )
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing is written", err=True)
+        sys.exit(INTERRUPTED)
     except ArgumentError as error:
         raise click.UsageError(str(error)) from error
     except VidprepError as error:
@@ -134,6 +140,13 @@ def command(
     seconds = time.perf_counter() - began
     done = {"path": file, "output": output, "shape": list(shape), "seconds": round(seconds, 3), "error": None}
     click.echo(json.dumps(done) if as_json else f"{output}: {'x'.join(map(str, shape))} {dtype}")
+
+
+def _is_same(file: str, output: str) -> bool:
+    try:
+        return Path(output).samefile(file)
+    except (OSError, ValueError):  # one of them is not there, or no path
+        return False
 
 
 def describe(error: VidprepError) -> dict[str, Any]:
@@ -203,7 +216,14 @@ def _mapped(path: Path, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
             np.save(file, np.zeros(shape, dtype))
         return np.zeros(shape, dtype)
     array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    _reserve(path)
     return array
+
+
+def _reserve(path: Path) -> None:
+    """Take the file's blocks now: where a disk is full, a write to mapped memory ends the process with SIGBUS."""
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _progress(total: int) -> Any:

@@ -33,6 +33,7 @@ _DOUBTS = {
     "first_not_sync": "the container says that the first sample is no key frame",
     "single_sync": "only the first sample of a long track is called a key frame, and others need not be listed",
     "duplicate_times": "neighbouring samples have one time, so that some may hold no picture or half of one",
+    "separate_fields": "samples hold one field each, two of which are one frame",
     "demuxer_keys": "FFmpeg flags gradual recovery points as key frames too",
     "uneven_times": "a gap far below the others hints at hidden frames",
     "encoder_unnamed": "decoding can start only where the encoder names itself, which its key samples need not do",

@@ -9,7 +9,7 @@ from vidprep.containers.coded_order import in_shown_order
 from vidprep.containers.filelike import ReadAhead
 from vidprep.containers.named_encoder import as_its_encoder_wants
 from vidprep.containers.not_media import not_media
-from vidprep.containers.verify import doubts_of, verify
+from vidprep.containers.verify import doubts_of, field_doubts, verify
 from vidprep.errors import NotMediaError, Reason
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def parse_container(
         parsed = isobmff.parse(read_at, size_bytes, head)
     else:
         parsed = _other_parser(head[:MAGIC_BYTES])(read_at, size_bytes)
-    doubts = doubts_of(parsed)
+    doubts = doubts_of(parsed) or field_doubts(parsed, read_at, size_bytes)
     if doubts or verify_keys:
         parsed = verify(parsed, read_at, doubts=doubts, size_bytes=size_bytes)
         if not parsed.table.num_frames:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vidprep.containers.nal_pictures import h264_says_reordered
 from vidprep.containers.named_encoder import from_first_row
-from vidprep.containers.verify import facts_of_rows, part_of
+from vidprep.containers.verify import MAX_OVERLAP, facts_of_rows, part_of
 from vidprep.errors import Reason
 from vidprep.records import Finding, SampleFlag
 
@@ -94,6 +94,8 @@ def _decoded_rows(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> IntA
     """Rows in the order in which their pictures come; None beyond the budget."""
     from vidprep.containers.demux.pictures import PictureOrder  # imports PyAV, which is slow to load
 
+    if int(parsed.table.size.sum()) > MAX_OVERLAP * size_bytes:
+        return None
     pictures = PictureOrder(SimpleNamespace(codec_context=_decoder(parsed.info)), size_bytes)
     for row, packet in enumerate(_packets(parsed.table, read_at)):
         pictures.feed(packet, row)

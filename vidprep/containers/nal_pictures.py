@@ -335,6 +335,7 @@ def _hevc_facts(
     return SampleFacts(
         key=key, recovery_frames=recovery, shown=shown, has_picture=True, disposable=disposable,
         picture_type=picture_type, leading=6 <= kind <= 9, needs_gop_before=kind in (8, 9),
+        broken_link=16 <= kind <= 18,
     )  # fmt: skip
 
 

@@ -27,6 +27,8 @@ class SampleFacts:
     """HEVC RASL/RADL: shown before the key picture that it follows in decode order"""
     needs_gop_before: bool | None = None
     """a leading picture that may refer to pictures before its key picture (HEVC and VVC RASL)"""
+    broken_link: bool = False
+    """HEVC BLA: pictures that need those before it are not shown, although they are there"""
     closed_gop: bool | None = None
     """MPEG-1/2: what follows this key picture and is shown before it needs nothing from before"""
     field: str | None = None

@@ -32,6 +32,9 @@ _PREDICTING = NAL_CODECS | READERS.keys()
 #: One sync sample is the rule in a short clip; in an HEVC or VVC track of this length CRA pictures may be unlisted.
 SINGLE_SYNC_SECONDS = 10
 
+#: Among so many first samples there are single fields wherever there are any, mostly.
+FIRST_ROWS = 16
+
 #: Heads whose gap is not larger are read in one piece, of at most `MAX_READ_BYTES`.
 MAX_GAP_BYTES = 16 << 10
 MAX_READ_BYTES = 1 << 20
@@ -53,6 +56,7 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     - no_sync: none is
     - first_not_sync: the first one is not
     - single_sync: only the first one, in a long HEVC or VVC track (CRA pictures need not be listed)
+    - separate_fields: see `field_doubts`
     - duplicate_times: neighbours with one time, of a codec whose samples may hold no picture or one field
     - demuxer_keys: FFmpeg's key flags, which gradual recovery points have too
     - uneven_times: a gap far below the others, of a codec whose hidden frames may be samples (VP8, VP9)
@@ -73,6 +77,18 @@ def doubts_of(parsed: ParsedVideo) -> tuple[str, ...]:
     elif codec == "dirac" and parsed.method != "demux":
         doubts.append("encoder_unnamed")
     return tuple(doubts)
+
+
+def field_doubts(parsed: ParsedVideo, read_at: ReadAt, size_bytes: int) -> tuple[str, ...]:
+    """separate_fields: of interlaced H.264, samples among the first that hold one field.
+
+    Two of them are one frame, whatever their times. Remuxed broadcasts have them, in MP4 with a time for each.
+    """
+    if parsed.info.codec != "h264" or not parsed.info.interlaced or parsed.keys_verified or not len(parsed.table):
+        return ()
+    head = part_of(parsed.table, 0, FIRST_ROWS)
+    facts = facts_of_rows(parsed.info, head, read_at, access=parsed.access, size_bytes=size_bytes)
+    return ("separate_fields",) if any(fact.field is not None for fact in facts) else ()
 
 
 def _sync_doubts(parsed: ParsedVideo, codec: str) -> list[str]:
@@ -229,14 +245,16 @@ def _clear(flags: np.ndarray, flag: SampleFlag, mask: np.ndarray) -> None:
 def _correct_shown(flags: np.ndarray, facts: Sequence[SampleFacts]) -> None:
     """Rows without a picture of their own, hidden pictures and second fields are not frames.
 
-    A placeholder after a packed sample stands for the packed B-picture.
+    Nor are those that need the pictures before a broken link (RASL of a BLA picture: ITU-T H.265, 8.3.1). A placeholder
+    after a packed sample stands for the packed B-picture.
     """
     hidden = np.zeros(len(facts), bool)
-    owed = 0
+    owed, is_broken = 0, False
     first = SampleFacts()
     for row, fact in enumerate(facts):
         is_second = pair_fields(first, fact)
-        hidden[row] = fact.shown is False or is_second
+        is_broken = fact.broken_link if fact.key else is_broken
+        hidden[row] = fact.shown is False or is_second or (is_broken and fact.needs_gop_before is True)
         owed += max((fact.num_pictures or 0) - 1, 0)
         if hidden[row] and fact.has_picture is False and owed:
             hidden[row], owed = False, owed - 1

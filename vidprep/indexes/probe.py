@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,8 @@ from vidprep.sources.local import local_identity
 from vidprep.sources.tar import archive_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from vidprep.records import Identity, SampleTable
     from vidprep.sources import Source
 
@@ -62,20 +65,31 @@ def _probe_source(uri: str, source: Source, *, verify_keys: bool, checksums: boo
         verify_keys=verify_keys,
         min_read_bytes=OBJECT_READ_BYTES if "://" in uri else 0,
     )
-    if checksums and parsed.access == "ranges":
-        parsed = replace(parsed, table=replace(parsed.table, crc32=_checksums(source, parsed.table)))
+    if checksums:
+        samples = _demuxed(source) if parsed.access == "demux" else _ranges(source, parsed.table)
+        parsed = replace(parsed, table=replace(parsed.table, crc32=_checksums(samples, len(parsed.table))))
     return Video(uri=uri, identity=source.identity, parsed=parsed)
 
 
-def _checksums(source: Source, table: SampleTable) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    return np.fromiter(
-        (
-            zlib.crc32(source.read_at(offset, size))
-            for offset, size in zip(table.offset.tolist(), table.size.tolist(), strict=True)
-        ),
-        dtype=np.uint32,
-        count=len(table),
-    )
+def _ranges(source: Source, table: SampleTable) -> Iterator[bytes]:
+    """The bytes of each row, as the cut reads them."""
+    for offset, size in zip(table.offset.tolist(), table.size.tolist(), strict=True):
+        yield source.read_at(offset, size)
+
+
+def _demuxed(source: Source) -> Iterator[bytes]:
+    """The same, of samples that lie in pieces."""
+    from vidprep.containers import demux  # imports PyAV, which is slow to load
+
+    for packet in demux.iter_packets(source.read_at, source.identity.size_bytes):
+        yield packet.data
+
+
+def _checksums(samples: Iterable[bytes], count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    sums = np.zeros(count, np.uint32)
+    for row, data in enumerate(islice(samples, count)):
+        sums[row] = zlib.crc32(data)
+    return sums
 
 
 def probe_row(

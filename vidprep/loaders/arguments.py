@@ -15,7 +15,15 @@ from vidprep.errors import ArgumentError, SamplingError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["check_batch_fits", "choice", "frame_numbers", "integer", "plan_of_clips", "size_of"]
+__all__ = [
+    "check_batch_fits",
+    "check_pictures_fit",
+    "choice",
+    "frame_numbers",
+    "integer",
+    "plan_of_clips",
+    "size_of",
+]
 
 #: Rows or columns of a picture that is asked for: what swscale takes.
 MAX_SIDE = 1 << 15
@@ -25,6 +33,8 @@ MAX_BATCH_SIZE = 1 << 16
 MAX_THREADS = 1 << 10
 #: Batches that wait for the consumer.
 MAX_PREFETCH = 1 << 10
+#: Frames that are named at once: a million pictures of 8K are 100 TB, and their numbers as Python has them 40 MB.
+MAX_FRAMES = 1 << 20
 #: Numbers that count without end: epochs, failures.
 UNLIMITED = (1 << 63) - 1
 
@@ -66,6 +76,8 @@ def frame_numbers(frames: Any) -> list[int]:
     """Frame indices as they were given; 1.5 is not cut to 1, nor is True a frame."""
     import numpy as np
 
+    if hasattr(frames, "__len__") and len(frames) > MAX_FRAMES:
+        raise wrong("frames", frames, f"at most {MAX_FRAMES} at once")
     numbers = [_index(frame) for frame in np.asarray(frames, dtype=object).reshape(-1)]
     whole = [number for number in numbers if number is not None]
     if len(whole) < len(numbers):
@@ -97,13 +109,27 @@ def check_batch_fits(plan: Any, *, batch_size: int, size: tuple[int, int] | None
     height, width = size or ((info.height, info.width) if info else (0, 0))
     clips = min(batch_size, plan.num_positions)
     needed = clips * len(clip.spec) * height * width * pixel_bytes
-    have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    have = _memory_bytes()
     if needed > have:
         raise ArgumentError(
             f"batch_size={batch_size}: {clips} clips of {len(clip.spec)} frames of {height}x{width} are "
             f"{needed / 1e9:.0f} GB, and this machine has {have / 1e9:.0f}; "
             f"expected a smaller batch_size, size or number of frames"
         )
+
+
+def check_pictures_fit(num_frames: int, height: int, width: int, pixel_bytes: int) -> None:
+    """Refuse pictures that this machine's memory cannot hold."""
+    needed, have = num_frames * height * width * pixel_bytes, _memory_bytes()
+    if needed > have:
+        raise ArgumentError(
+            f"{num_frames} frames of {height}x{width} are {needed / 1e9:.0f} GB, and this machine has {have / 1e9:.0f}; "
+            f"expected fewer frames or a smaller size"
+        )
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _index(value: object) -> int | None:

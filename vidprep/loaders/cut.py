@@ -106,11 +106,12 @@ def read_cut(video: VideoLike, source: Source, frames: IntArray, *, max_gap_byte
     try:
         reader = payload_reader(video, source)
         keys = _claimed_keys(video)
-        plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
+        may_be_fields = video.info.codec == "h264" and video.info.interlaced is not False
+        plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys, may_be_fields=may_be_fields)
         payloads = reader.payloads(plan)
         while not video.keys_verified and (false := _false_starts(video.info, plan, payloads)):
             keys = _without_false_claims(video, reader, keys, false)
-            plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys)
+            plan = plan_cut(video.table, frames, max_gap_bytes=gap, key_rows=keys, may_be_fields=may_be_fields)
             payloads = reader.payloads(plan)
         _check_payloads(video.table, plan, payloads)
         # Starts that are not verified have been looked at, but for row 0.

@@ -23,7 +23,7 @@ LOCAL_MAX_GAP_BYTES = 64 << 10
 REMOTE_MAX_GAP_BYTES = 1 << 20
 
 _ROW_0 = np.zeros(1, np.int64)
-_RESTART = np.uint8(SampleFlag.RESTART)
+_RESTART = int(SampleFlag.RESTART)  # an enum's own operators are slow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ def plan_cut(
     *,
     max_gap_bytes: int = LOCAL_MAX_GAP_BYTES,
     key_rows: IntArray | None = None,
+    may_be_fields: bool = False,
 ) -> CutPlan:
     """The rows and byte ranges that the distinct frames need.
 
@@ -66,6 +67,7 @@ def plan_cut(
         frames: int64[f] frame indices in any order, repeats allowed; they cost nothing.
         max_gap_bytes: byte ranges that lie no further apart become one read.
         key_rows: rows to start from, ascending, where they are fewer than the table claims.
+        may_be_fields: a row that shows no frame may be the second field of the one before it.
 
     Raises:
         DecodeError: a frame does not exist.
@@ -75,7 +77,8 @@ def plan_cut(
         wrong = frames.item(0) if frames.item(0) < 0 else frames.item(-1)
         raise DecodeError(f"the video has {table.num_frames} frames", frame_index=wrong)
     frame_rows = table.frame_rows[frames]
-    segments = _segments(table, frame_rows, key_rows)
+    last_rows = _with_second_fields(table, frame_rows) if may_be_fields else frame_rows
+    segments = _segments(table, frame_rows, last_rows, key_rows)
     edges = np.array(segments, np.int64).reshape(-1, 2)
     whole: slice | IntArray
     if len(segments) == 1:
@@ -135,15 +138,23 @@ def _distinct(frames: IntArray) -> IntArray:
     return np.unique(frames)
 
 
-def _segments(table: SampleTable, rows: IntArray, key_rows: IntArray | None) -> list[tuple[int, int]]:
+def _with_second_fields(table: SampleTable, rows: IntArray) -> IntArray:
+    """The last row of each frame."""
+    following = np.minimum(rows + 1, len(table) - 1)
+    return np.where(table.flags[following] & SampleFlag.SHOWN, rows, following)
+
+
+def _segments(
+    table: SampleTable, rows: IntArray, last_rows: IntArray, key_rows: IntArray | None
+) -> list[tuple[int, int]]:
     """Disjoint (first, last) rows, ascending."""
     starts = start_rows(table, rows, key_rows)
     if len(rows) and (starts == starts[0]).all():
-        return [(starts.item(0), int(rows.max()))]
+        return [(starts.item(0), int(last_rows.max()))]
     segments: list[tuple[int, int]] = []
     first, last = -1, -2
-    for start, row in sorted(zip(starts.tolist(), rows.tolist(), strict=True)):
-        if start <= last or (start == last + 1 and not table.flags.item(start) & SampleFlag.RESTART):
+    for start, row in sorted(zip(starts.tolist(), last_rows.tolist(), strict=True)):
+        if start <= last or (start == last + 1 and not table.flags.item(start) & _RESTART):
             segments.pop()
         else:
             first = start

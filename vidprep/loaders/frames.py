@@ -70,10 +70,12 @@ def read_frames(
     indices = frame_indices(integers, probed)
     turn = probed.info.rotation if rotate else 0
     size = unturned(size, turn)
+    height, width = size or (probed.info.height, probed.info.width)
     with (
         make_engine(engine, size=size, dtype=dtype, colour_default=colour_default) as decoder,
         open_indexed(probed) as source,
     ):
+        arguments.check_pictures_fit(len(indices), height, width, 3 * np.dtype(dtype).itemsize)
         cut = read_cut(probed, source, indices)
         pictures = _to_numpy(decoder.decode(cut))
     pictures = gathered(pictures, cut.frames, indices)

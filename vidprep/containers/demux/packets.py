@@ -135,7 +135,8 @@ def stream_packets(container: Any, stream: Any, size_bytes: int) -> Iterator[Any
 def _demuxed(container: Any, stream: Any) -> Iterator[Any]:
     try:
         yield from (packet for packet in container.demux(stream) if packet.size)
-    except av.FFmpegError:
+    except (av.FFmpegError, IndexError):
+        # IndexError: a stream came up on the way, and PyAV, behind the last packet, looks for it among those of the start.
         return
 
 

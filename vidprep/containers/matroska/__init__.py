@@ -199,7 +199,8 @@ def _info(header: _Header, video: Track, walk: Walk, facts: CodecFacts, last_dur
         pix_fmt=facts.pix_fmt,
         bit_depth=facts.bit_depth,
         chroma=facts.chroma,
-        interlaced={1: True, 2: False}.get(uint(get(ids.FLAG_INTERLACED)), facts.interlaced),
+        # FFmpeg writes "progressive" where the first frame is, though the stream may hold fields.
+        interlaced=facts.interlaced or {1: True, 2: False}.get(uint(get(ids.FLAG_INTERLACED)), facts.interlaced),
         colour_matrix=facts.colour_matrix or MATRIX.get(uint(get(ids.MATRIX), 2)),
         colour_range=facts.colour_range or RANGE.get(uint(get(ids.RANGE)) - 1),
         colour_primaries=facts.colour_primaries or PRIMARIES.get(uint(get(ids.PRIMARIES), 2)),
