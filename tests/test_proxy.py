@@ -7,9 +7,10 @@ import importlib.util
 import numpy as np
 import pytest
 from clip_videos import CASES, copied_videos
-from clips_made import make_video
+from clips_made import make_paired_vp9, make_video
 
 from vidprep.errors import DecodeError
+from vidprep.loaders.engines.superframes import SEVERAL_PICTURES
 from vidprep.loaders.frames import as_video
 from vidprep.loaders.proxy import INPUTS, ClipDataset, PlanBatches, clip_pipeline, import_proxy
 from vidprep.samplers import FrameList, RandomClip
@@ -60,6 +61,13 @@ def test_a_stream_that_dali_would_get_wrong_is_refused_by_name(tmp_path):
     assert ClipDataset(plan, inputs, device="cuda:0", on_error="raise", colours="dali")[0, 0]["clip"] == 0
     with pytest.raises(DecodeError, match="DALI on cpu decodes"):
         ClipDataset(plan, inputs, on_error="raise")[0, 0]
+
+
+def test_vp9_samples_that_show_several_pictures_are_refused_by_name(tmp_path):
+    single, paired = (Plan([as_video(path)], FrameList(frames=[3]), seed=1) for path in make_paired_vp9(tmp_path))
+    assert ClipDataset(single, inputs, on_error="raise")[0, 0]["frame_index"].tolist() == [3]
+    with pytest.raises(DecodeError, match=SEVERAL_PICTURES):
+        ClipDataset(paired, inputs, on_error="raise")[0, 0]
 
 
 def test_a_video_that_cannot_be_had_is_replaced_in_the_worker(videos):

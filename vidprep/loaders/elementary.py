@@ -86,7 +86,8 @@ def elementary_pieces(cut: Cut) -> Pieces:
         raise DecodeError(str(error), uri=cut.uri, frame_index=_frame_after(cut, -1)) from error
     length_size, delimiter = nal_length_size(cut.info), DELIMITER.get(cut.info.codec)
     try:
-        pieces = (_length_prefixed if length_size else _as_stored)(cut.packets.payloads, length_size, delimiter)
+        payloads = cut.packets.payloads
+        pieces = _length_prefixed(payloads, length_size, delimiter) if length_size else _as_stored(payloads, delimiter)
     except _MalformedSampleError as error:
         row = cut.packets.rows.item(error.place)
         raise DecodeError(f"coded sample {row}: {error}", uri=cut.uri, frame_index=_frame_after(cut, row)) from error
@@ -135,9 +136,8 @@ def _is_delimiter(unit: memoryview, delimiter: Delimiter) -> bool:
     return len(unit) > 0 and unit[0] & delimiter[0] == delimiter[1]
 
 
-def _as_stored(payloads: Payloads, length_size: int, delimiter: Delimiter | None) -> Pieces:
+def _as_stored(payloads: Payloads, delimiter: Delimiter | None) -> Pieces:
     """Samples that are in the right form, those that begin with a delimiter in two parts."""
-    del length_size
     units: list[memoryview] = []
     starts, tag_places = [0], []
     for sample in payloads:

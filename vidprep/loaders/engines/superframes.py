@@ -25,8 +25,8 @@ def several_reason(cut: Cut) -> str | None:
         return None
     payloads = cut.packets.payloads
     last = np.frombuffer(payloads.block, np.uint8).take(payloads.begin + payloads.size - 1, mode="clip")
-    superframes = payloads[(last & 0xE0 == 0xC0) & (payloads.size > 0)]
-    return SEVERAL_PICTURES if any(_num_shown(bytes(sample)) > 1 for sample in superframes) else None
+    superframes = ((last & 0xE0 == 0xC0) & (payloads.size > 0)).nonzero()[0].tolist()
+    return SEVERAL_PICTURES if any(_num_shown(bytes(payloads[place])) > 1 for place in superframes) else None
 
 
 def _num_shown(sample: bytes) -> int:
